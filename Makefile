@@ -1,0 +1,27 @@
+# make test    set up .venv and check everything: style, types, doors between modules, tests
+# make clean   remove .venv and caches
+#
+# PYTHON=python3.12 picks another interpreter; JOBS=4 another number of test processes.
+
+PYTHON ?= python3
+JOBS ?= auto
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: test clean
+
+test: $(VENV)/installed
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/pytest -n $(JOBS)
+
+$(VENV)/installed: pyproject.toml constraints.txt tools/make_venv.py
+	@command -v $(PYTHON) >/dev/null || { echo "rda needs Python 3.11 or newer, and there is no '$(PYTHON)' here: install it, or name one with 'make PYTHON=...'"; exit 1; }
+	@$(PYTHON) tools/make_venv.py $(VENV)
+	$(BIN)/python -m pip install -q -c constraints.txt -e '.[dev]'
+	@touch $@
+
+clean:
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

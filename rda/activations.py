@@ -1,0 +1,116 @@
+"""The choices of section 5.1: f_a, f_h and f_o under the paper's names.
+
+The stable form of the average needs log f_a rather than f_a, so each attention function
+stands here twice: as printed, and as its logarithm, which no logit can overflow.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from rda.names import look_up
+
+Activation = Callable[[Tensor], Tensor]
+
+
+def identity(x: Tensor) -> Tensor:
+    """x"""
+    return x
+
+
+def softplus(x: Tensor) -> Tensor:
+    """ln(1 + e^x), exact in float64: torch's own cut to x at 20 leaves an error of e^-20."""
+    return F.softplus(x, threshold=40.0)
+
+
+def log_softplus(x: Tensor) -> Tensor:
+    """ln ln(1 + e^x); below -20, where 1 + e^x rounds, the series x - e^x / 2 is exact."""
+    in_tail = x < -20.0
+    tail = torch.where(in_tail, x, -20.0)
+    body = torch.where(in_tail, 0.0, x)
+    return torch.where(in_tail, tail - tail.exp() / 2, softplus(body).log())
+
+
+def log_of_weight(a: Tensor) -> Tensor:
+    """ln a for a >= 0. An attention of zero gives -inf and passes no gradient."""
+    nothing = (a >= 0) & (a < torch.finfo(a.dtype).tiny)
+    return torch.where(nothing, -torch.inf, torch.where(nothing, 1.0, a).log())
+
+
+def log_relu(x: Tensor) -> Tensor:
+    """ln max(0, x)"""
+    return log_of_weight(torch.relu(x))
+
+
+ATTENTION: dict[str, Activation] = {
+    "exp": torch.exp,
+    "relu": torch.relu,
+    "softplus": softplus,
+    "sigmoid": torch.sigmoid,
+}
+LOG_ATTENTION: dict[str, Activation] = {
+    "exp": identity,
+    "relu": log_relu,
+    "softplus": log_softplus,
+    "sigmoid": F.logsigmoid,
+}
+HIDDEN: dict[str, Activation] = {"identity": identity, "tanh": torch.tanh}
+OUTPUT: dict[str, Activation] = {"identity": identity, "tanh": torch.tanh}
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What makes one unit of the family: f_a, f_h, f_o, and whether the past is discounted.
+
+    Each function is one of the paper's names or any callable from tensor to tensor
+    (an attention callable must be non-negative and monotonically increasing).
+    """
+
+    attention: str | Activation = "exp"
+    hidden: str | Activation = "identity"
+    output: str | Activation = "tanh"
+    discount: bool = True
+
+    def __post_init__(self) -> None:
+        for kind, table in (("attention", ATTENTION), ("hidden", HIDDEN), ("output", OUTPUT)):
+            _resolve(kind, getattr(self, kind), table)
+
+    @property
+    def f_a(self) -> Activation:
+        return _resolve("attention", self.attention, ATTENTION)
+
+    @property
+    def log_f_a(self) -> Activation:
+        if isinstance(self.attention, str):
+            return LOG_ATTENTION[self.attention]
+        attention = self.attention
+        return lambda x: log_of_weight(attention(x))
+
+    @property
+    def f_h(self) -> Activation:
+        return _resolve("hidden", self.hidden, HIDDEN)
+
+    @property
+    def f_o(self) -> Activation:
+        return _resolve("output", self.output, OUTPUT)
+
+    @property
+    def input_blocks(self) -> int:
+        """Blocks of the input's weights: u, g, a and, with a discount, gamma."""
+        return 4 if self.discount else 3
+
+    @property
+    def recurrent_blocks(self) -> int:
+        """Blocks of the hidden state's weights: all but u, which sees the input alone."""
+        return self.input_blocks - 1
+
+
+def _resolve(kind: str, choice: object, table: dict[str, Activation]) -> Activation:
+    if callable(choice):
+        return choice
+    if not isinstance(choice, str):
+        raise TypeError(f"{kind} should be a name or a callable, got: {type(choice).__name__}")
+    return look_up(kind, choice, table)

@@ -1,0 +1,95 @@
+"""The paper's baselines: torch's own LSTM and GRU with section 6.1's initialisation."""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.rnn import PackedSequence
+
+from rda.checks import check_flag
+from rda.initialisation import bias_gates_, xavier_gates_
+
+
+class _Baseline(nn.RNNBase):
+    """Initialisation and a learned start for a recurrent layer of torch's."""
+
+    weight_hh_l0: nn.Parameter
+    _learned_names: tuple[str, ...]
+    _forget_gate: int | None
+    _gates: int
+
+    def __init__(self, *args: Any, learn_initial_state: bool = False, **options: Any) -> None:
+        check_flag("learn_initial_state", learn_initial_state)
+        super().__init__(*args, **options)
+        self.learn_initial_state = learn_initial_state
+        if learn_initial_state:
+            weight = self.weight_hh_l0
+            rows = self.num_layers * (2 if self.bidirectional else 1)
+            for name in self._learned_names:
+                units = self.hidden_size if name == "initial_cell" else weight.shape[1]
+                start = torch.zeros((rows, units), device=weight.device, dtype=weight.dtype)
+                self.register_parameter(name, nn.Parameter(start))
+
+    def reset_parameters(self) -> None:
+        """Section 6.1: Xavier weights for each gate, biases 0, the forget gate's 1."""
+        for weight_ih, weight_hh, *others in self.all_weights:
+            rows = weight_ih.shape[0] // self._gates
+            blocks = zip(
+                weight_ih.detach().split(rows), weight_hh.detach().split(rows), strict=True
+            )
+            xavier_gates_(list(blocks))
+            biases = [other.detach() for other in others if other.dim() == 1]
+            # torch adds two biases, so the forget gate's 1 stands in the first alone.
+            for bias, open_gate in zip(biases, (self._forget_gate, None), strict=False):
+                bias_gates_(bias, rows, open_gate)
+            xavier_gates_([(other.detach(), None) for other in others if other.dim() == 2])
+        for name in self._learned_names:
+            if hasattr(self, name):
+                nn.init.zeros_(getattr(self, name))
+
+    def _learned_start(self, input: Tensor | PackedSequence) -> list[Tensor]:
+        starts = [getattr(self, name) for name in self._learned_names]
+        if isinstance(input, Tensor) and input.dim() == 2:
+            return starts
+        if isinstance(input, PackedSequence):
+            batch = int(input.batch_sizes[0])
+        else:
+            batch = input.shape[0 if self.batch_first else 1]
+        return [start.unsqueeze(1).expand(-1, batch, -1).contiguous() for start in starts]
+
+    def extra_repr(self) -> str:
+        learned = ", learn_initial_state=True" if self.learn_initial_state else ""
+        return super().extra_repr() + learned
+
+
+class LSTM(_Baseline, nn.LSTM):
+    """torch.nn.LSTM, initialised as in section 6.1.
+
+    With `learn_initial_state`, (h, c) start from the parameters `initial_hidden` and
+    `initial_cell`, (num_layers * directions, hidden_size), wherever no state is given.
+    """
+
+    _learned_names = ("initial_hidden", "initial_cell")
+    _forget_gate = 1
+    _gates = 4
+
+    def forward(self, input: Any, state: Any = None) -> Any:
+        if state is None and self.learn_initial_state:
+            state = tuple(self._learned_start(input))
+        return super().forward(input, state)
+
+
+class GRU(_Baseline, nn.GRU):
+    """torch.nn.GRU, initialised as in section 6.1 (it has no forget gate: all biases 0).
+
+    With `learn_initial_state`, h starts from the parameter `initial_hidden`.
+    """
+
+    _learned_names = ("initial_hidden",)
+    _forget_gate = None
+    _gates = 3
+
+    def forward(self, input: Any, state: Any = None) -> Any:
+        if state is None and self.learn_initial_state:
+            (state,) = self._learned_start(input)
+        return super().forward(input, state)

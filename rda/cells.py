@@ -1,0 +1,125 @@
+"""One step of a unit as a module: what nn.LSTMCell is to nn.LSTM."""
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from rda.activations import Activation, Choices
+from rda.checks import autocast_off, check_input, check_state, compute_dtype
+from rda.equations import LogState, gates, output, stable_hidden, stable_step
+from rda.state import State, from_log, no_history, state_dtype, to_log
+from rda.unit import UnitModule
+
+Device = torch.device | str | int | None
+
+
+class _Cell(UnitModule):
+    weight_ih: nn.Parameter
+    weight_hh: nn.Parameter
+    bias: nn.Parameter | None
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool,
+        device: Device,
+        dtype: torch.dtype | None,
+        choices: Choices,
+    ) -> None:
+        super().__init__(input_size, hidden_size, bias, choices)
+        self._add_group("", input_size, bias, device, dtype)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Section 6.1: Xavier weights for each gate, biases 0, the discount gate's 1."""
+        self._reset_group("")
+
+    def forward(self, input: Tensor, state: tuple[Tensor, Tensor] | None = None) -> State:
+        """The state after one step.
+
+        Args:
+            input: (batch, input_size), or (input_size) for a single one.
+            state: (average, weight), each (batch, hidden_size) or (hidden_size); None is no
+                history.
+        """
+        weight_ih, weight_hh, bias = self._group("")
+        owner = type(self).__name__
+        check_input(input, weight_ih, (1, 2), owner)
+        dtype = compute_dtype(input, weight_ih)
+        started = self._start(input, state, dtype)
+        with autocast_off(input):
+            weight_hh = weight_hh.to(dtype)
+            projected = F.linear(
+                input.to(dtype), weight_ih.to(dtype), None if bias is None else bias.to(dtype)
+            )
+            h = stable_hidden(started, self.choices)
+            recurrent = F.linear(h.to(dtype), weight_hh)
+            wide = state_dtype(dtype)
+            gate = gates(projected.to(wide), recurrent.to(wide), self.choices)
+            stepped = stable_step(started, gate, self.choices)
+        return from_log(stepped, dtype if state is None else state[0].dtype)
+
+    def readout(self, state: tuple[Tensor, Tensor]) -> Tensor:
+        """RDA.output: o_t = f_o(h_t) of a state, what a layer puts out at that step."""
+        average = state[0]
+        hidden = self.choices.f_h(average)
+        return output(hidden, self.choices).to(self.weight_ih.dtype)
+
+    def _start(
+        self, input: Tensor, state: tuple[Tensor, Tensor] | None, dtype: torch.dtype
+    ) -> LogState:
+        shape = (*input.shape[:-1], self.hidden_size)
+        if state is None:
+            return no_history(input.new_zeros(shape), state_dtype(dtype))
+        checked = check_state(state, shape, dtype, input.device, type(self).__name__)
+        return to_log(checked, state_dtype(dtype))
+
+    def extra_repr(self) -> str:
+        bias = "" if self.bias is not None else ", bias=False"
+        return f"{self.input_size}, {self.hidden_size}{bias}{self._choices_repr()}"
+
+
+class RDACell(_Cell):
+    r"""One step of the Recurrent Discounted Attention unit (section 5).
+
+        z_t = u_t * tanh(g_t)                             features
+        a_t = f_a(W_a . [x_t, h_{t-1}] + b_a)             attention
+        gamma_t = sigma(W_gamma . [x_t, h_{t-1}] + b_gamma)   discount
+        h_t = f_h(n_t / d_t)                              average, with
+        n_t = n_{t-1} gamma_t + z_t a_t,  d_t = d_{t-1} gamma_t + a_t
+
+    Called as nn.LSTMCell: `average, weight = cell(input, (average, weight))`. The unit's
+    output at that step, f_o(h_t), is `cell.readout(state)`.
+    """
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool = True,
+        device: Device = None,
+        dtype: torch.dtype | None = None,
+        *,
+        attention: str | Activation = "exp",
+        hidden: str | Activation = "identity",
+        output: str | Activation = "tanh",
+    ) -> None:
+        choices = Choices(attention, hidden, output)
+        super().__init__(input_size, hidden_size, bias, device, dtype, choices)
+
+
+class RWACell(_Cell):
+    """One step of the Recurrent Weighted Average (section 3): exp, tanh, identity, no discount."""
+
+    _default_choices = Choices("exp", "tanh", "identity", discount=False)
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool = True,
+        device: Device = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__(input_size, hidden_size, bias, device, dtype, self._default_choices)

@@ -1,0 +1,131 @@
+"""What cells and layers demand of their arguments: nn.LSTM's exception types, both shapes named."""
+
+import numbers
+import warnings
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+
+import torch
+from torch import Tensor
+
+from rda.state import State, state_dtype
+
+
+def check_size(name: str, value: object) -> None:
+    """A positive int."""
+    if not isinstance(value, int):
+        raise TypeError(f"{name} should be of type int, got: {type(value).__name__}")
+    if value <= 0:
+        raise ValueError(f"{name} must be greater than zero, got {value}")
+
+
+def check_flag(name: str, value: object) -> None:
+    """A bool."""
+    if not isinstance(value, bool):
+        raise TypeError(f"{name} should be of type bool, got: {type(value).__name__}")
+
+
+def check_dtype(dtype: torch.dtype | None) -> None:
+    """A real floating point dtype, or None."""
+    if dtype is not None and not dtype.is_floating_point:
+        raise RuntimeError(f"dtype should be a floating point dtype, got {dtype}")
+
+
+def check_dropout(dropout: object, num_layers: int) -> None:
+    """A probability; with a single layer it has no effect, and that is said."""
+    is_number = isinstance(dropout, numbers.Real) and not isinstance(dropout, bool)
+    if not is_number or not 0 <= dropout <= 1:  # type: ignore[operator]
+        raise ValueError(
+            "dropout should be a number in range [0, 1], the probability of an element "
+            f"being zeroed, got {dropout!r}"
+        )
+    if dropout > 0 and num_layers == 1:  # type: ignore[operator]
+        warnings.warn(
+            "dropout option adds dropout after all but last recurrent layer, so non-zero "
+            f"dropout expects num_layers greater than 1, but got dropout={dropout} and "
+            f"num_layers={num_layers}",
+            stacklevel=4,
+        )
+
+
+def check_input(input: object, weight: Tensor, ranks: tuple[int, int], owner: str) -> None:
+    """A tensor of one of two ranks, with the weight's dtype, device and feature size."""
+    if not isinstance(input, Tensor):
+        raise TypeError(f"{owner}: input should be a Tensor, got: {type(input).__name__}")
+    if input.dim() not in ranks:
+        raise ValueError(
+            f"{owner}: Expected input to be {ranks[0]}D or {ranks[1]}D, got {input.dim()}D "
+            f"instead, with shape {tuple(input.shape)}"
+        )
+    check_features(input, weight, owner)
+
+
+def check_features(input: Tensor, weight: Tensor, owner: str) -> None:
+    """The weight's feature size, dtype (but under autocast) and device."""
+    if input.shape[-1] != weight.shape[1]:
+        raise RuntimeError(
+            f"{owner}: input.size(-1) must be equal to input_size. Expected {weight.shape[1]}, "
+            f"got {input.shape[-1]} in an input of shape {tuple(input.shape)}"
+        )
+    autocast_decides = autocast_dtype(input) is not None and input.is_floating_point()
+    if input.dtype != weight.dtype and not autocast_decides:
+        raise ValueError(
+            f"{owner}: input dtype ({input.dtype}) does not match weight dtype "
+            f"({weight.dtype}). Convert input: input.to({weight.dtype})"
+        )
+    if input.device != weight.device:
+        raise RuntimeError(
+            f"{owner}: Input and parameter tensors are not at the same device, found input "
+            f"tensor at {input.device} and parameter tensor at {weight.device}"
+        )
+
+
+def check_state(
+    state: object, expected: Sequence[int], dtype: torch.dtype, device: torch.device, owner: str
+) -> State:
+    """Two tensors of the expected shape, on the input's device, in a dtype that can hold them."""
+    if not isinstance(state, tuple | list) or len(state) != 2:
+        given = len(state) if isinstance(state, tuple | list) else type(state).__name__
+        raise RuntimeError(
+            f"{owner}: state should be a pair of tensors (average, weight), got {given}"
+        )
+    allowed = (dtype, state_dtype(dtype))
+    for name, part in zip(State._fields, state, strict=True):
+        if not isinstance(part, Tensor):
+            raise TypeError(f"{owner}: state {name} should be a Tensor, got: {type(part).__name__}")
+        if tuple(part.shape) != tuple(expected):
+            raise RuntimeError(
+                f"{owner}: Expected state {name} of size {tuple(expected)}, got {tuple(part.shape)}"
+            )
+        if part.dtype not in allowed:
+            raise RuntimeError(
+                f"{owner}: Expected state {name} of dtype {allowed[0]} or {allowed[1]}, "
+                f"got {part.dtype}"
+            )
+        if part.device != device:
+            raise RuntimeError(
+                f"{owner}: Input and state tensors are not at the same device, found input "
+                f"tensor at {device} and state {name} at {part.device}"
+            )
+    return State(*state)
+
+
+def autocast_dtype(input: Tensor) -> torch.dtype | None:
+    """The dtype that autocast asks for on the input's device, or None where it is off."""
+    kind = input.device.type
+    if not torch.amp.is_autocast_available(kind) or not torch.is_autocast_enabled(kind):
+        return None
+    return torch.get_autocast_dtype(kind)
+
+
+def compute_dtype(input: Tensor, weight: Tensor) -> torch.dtype:
+    """The dtype of the products: autocast's where it is on (it leaves float64 alone)."""
+    wanted = autocast_dtype(input)
+    return weight.dtype if wanted is None or weight.dtype == torch.float64 else wanted
+
+
+def autocast_off(input: Tensor) -> AbstractContextManager[object]:
+    """Within it nothing is cast behind our back: the dtypes were settled on the way in."""
+    if autocast_dtype(input) is None:
+        return nullcontext()
+    return torch.autocast(input.device.type, enabled=False)

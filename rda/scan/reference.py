@@ -1,0 +1,62 @@
+"""A Python loop over the equations; autograd does the rest. The truth for every other engine."""
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from rda.activations import Choices
+from rda.equations import Gates, LogState, gates, output, stable_hidden, stable_step
+
+DESCRIPTION = "a Python loop over the equations, on any device and dtype"
+
+
+def why_not(projected: Tensor, choices: Choices) -> str | None:
+    """The reference serves everything."""
+    return None
+
+
+def scan(
+    projected: Tensor,
+    recurrent_weight: Tensor,
+    state: LogState,
+    choices: Choices,
+    lengths: Tensor | None,
+    reverse: bool,
+) -> tuple[Tensor, LogState]:
+    """Shapes and meaning as in `rda.scan.dispatch.scan`."""
+    time = range(projected.shape[0])
+    running = None
+    if lengths is not None:
+        steps = torch.arange(projected.shape[0], device=projected.device)
+        running = (steps[:, None] < lengths.to(projected.device))[..., None]
+        # Garbage beyond a row's end must not reach the gradients as 0 * NaN.
+        projected = projected.masked_fill(~running, 0.0)
+    # unbind, because the backward of projected[t] is a full-size tensor at every step.
+    projected_at = projected.unbind(0)
+    running_at = None if running is None else running.unbind(0)
+
+    outputs = [projected_at[0]] * len(time)
+    h = stable_hidden(state, choices)
+    for t in reversed(time) if reverse else time:
+        gate = _widened_gates(projected_at[t], h, recurrent_weight, choices, state.r.dtype)
+        stepped = stable_step(state, gate, choices)
+        if running_at is not None:
+            stepped = LogState(
+                torch.where(running_at[t], stepped.r, state.r),
+                torch.where(running_at[t], stepped.l, state.l),
+            )
+        state = stepped
+        h = stable_hidden(state, choices)
+        outputs[t] = output(h, choices)
+    stacked = torch.stack(outputs)
+    if running is not None:
+        stacked = stacked.masked_fill(~running, 0.0)
+    return stacked.to(projected.dtype), state
+
+
+def _widened_gates(
+    projected: Tensor, h: Tensor, recurrent_weight: Tensor, choices: Choices, dtype: torch.dtype
+) -> Gates:
+    """The product in the weights' dtype, everything after it in the state's."""
+    recurrent = F.linear(h.to(recurrent_weight.dtype), recurrent_weight)
+    return gates(projected.to(dtype), recurrent.to(dtype), choices)

@@ -1,0 +1,224 @@
+"""A unit over sequences: layout, layers, directions, packing and states, as torch.nn.LSTM."""
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.nn.utils.rnn import PackedSequence
+
+from rda.activations import Choices
+from rda.checks import (
+    autocast_off,
+    check_dropout,
+    check_features,
+    check_flag,
+    check_input,
+    check_size,
+    check_state,
+    compute_dtype,
+)
+from rda.equations import LogState
+from rda.packing import Packing
+from rda.scan.dispatch import check_engine_name, scan
+from rda.state import State, from_log, no_history, state_dtype, to_log
+from rda.unit import UnitModule
+
+Device = torch.device | str | int | None
+GivenState = tuple[Tensor, Tensor] | None
+
+
+class SequenceLayer(UnitModule):
+    """What RDA and RWA share; `rda.layers` has the two."""
+
+    weight_ih_l0: nn.Parameter
+    initial_average: nn.Parameter | None
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int,
+        bias: bool,
+        batch_first: bool,
+        dropout: float,
+        bidirectional: bool,
+        device: Device,
+        dtype: torch.dtype | None,
+        choices: Choices,
+        learn_initial_state: bool,
+        engine: str,
+    ) -> None:
+        super().__init__(input_size, hidden_size, bias, choices)
+        check_size("num_layers", num_layers)
+        check_dropout(dropout, num_layers)
+        check_flag("batch_first", batch_first)
+        check_flag("learn_initial_state", learn_initial_state)
+        check_engine_name(engine)
+        self.num_layers = num_layers
+        self.bias = bias
+        self.batch_first = batch_first
+        self.dropout = float(dropout)
+        self.bidirectional = bool(bidirectional)
+        self.learn_initial_state = learn_initial_state
+        self.engine = engine
+        for k, suffix in enumerate(self._suffixes):
+            below = input_size if k < self._directions else self._directions * hidden_size
+            self._add_group(suffix, below, bias, device, dtype)
+        learned = None
+        if learn_initial_state:
+            shape = (len(self._suffixes), hidden_size)
+            learned = nn.Parameter(torch.empty(shape, device=device, dtype=dtype))
+        self.register_parameter("initial_average", learned)
+        self.reset_parameters()
+
+    @property
+    def _directions(self) -> int:
+        return 2 if self.bidirectional else 1
+
+    @property
+    def _suffixes(self) -> list[str]:
+        ends = ("", "_reverse")[: self._directions]
+        return [f"_l{k}{end}" for k in range(self.num_layers) for end in ends]
+
+    @property
+    def all_weights(self) -> list[list[nn.Parameter]]:
+        """The parameters of each direction of each layer, as nn.LSTM groups them."""
+        names = ("weight_ih", "weight_hh", "bias")[: 3 if self.bias else 2]
+        return [[getattr(self, name + suffix) for name in names] for suffix in self._suffixes]
+
+    def reset_parameters(self) -> None:
+        """Section 6.1: Xavier weights for each gate, biases 0, the discount gate's 1."""
+        for suffix in self._suffixes:
+            self._reset_group(suffix)
+        if self.initial_average is not None:
+            nn.init.zeros_(self.initial_average)
+
+    def flatten_parameters(self) -> None:
+        """Does nothing: the weights need no particular layout. For code written for nn.LSTM."""
+
+    def forward(
+        self, input: Tensor | PackedSequence, state: GivenState = None
+    ) -> tuple[Tensor | PackedSequence, State]:
+        """The output of every step and the final state.
+
+        Args:
+            input: (time, batch, input_size), (batch, time, input_size) where `batch_first`,
+                (time, input_size) for one sequence without a batch, or a PackedSequence.
+            state: (average, weight), each (num_layers * directions, batch, hidden_size), or
+                without the batch for unbatched input. None and zeros both mean no history.
+
+        Returns:
+            The output, laid out as the input with directions * hidden_size features, and the
+            `State` to pass on when the sequence goes on.
+        """
+        if isinstance(input, PackedSequence):
+            return self._forward_packed(input, state)
+        check_input(input, self.weight_ih_l0, (2, 3), type(self).__name__)
+        if input.dim() == 2:
+            return self._forward_unbatched(input, state)
+        sequence = input.transpose(0, 1) if self.batch_first else input
+        output, final = self._run(sequence, state, None)
+        return output.transpose(0, 1) if self.batch_first else output, final
+
+    def _forward_unbatched(self, input: Tensor, state: GivenState) -> tuple[Tensor, State]:
+        if state is not None:
+            shape = (len(self._suffixes), self.hidden_size)
+            dtype = compute_dtype(input, self.weight_ih_l0)
+            checked = check_state(state, shape, dtype, input.device, type(self).__name__)
+            state = State(*(part.unsqueeze(1) for part in checked))
+        output, final = self._run(input.unsqueeze(1), state, None)
+        return output.squeeze(1), State(*(part.squeeze(1) for part in final))
+
+    def _forward_packed(
+        self, input: PackedSequence, state: GivenState
+    ) -> tuple[PackedSequence, State]:
+        check_features(input.data, self.weight_ih_l0, type(self).__name__)
+        packing = Packing(input)
+        if state is not None:
+            checked = self._check_batched(state, input.data, packing.batch)
+            state = State(*map(packing.sort, checked))
+        output, final = self._run(packing.pad(input.data), state, packing.lengths)
+        return packing.pack(output), State(*map(packing.unsort, final))
+
+    def _check_batched(self, state: tuple[Tensor, Tensor], input: Tensor, batch: int) -> State:
+        shape = (len(self._suffixes), batch, self.hidden_size)
+        dtype = compute_dtype(input, self.weight_ih_l0)
+        return check_state(state, shape, dtype, input.device, type(self).__name__)
+
+    def _run(
+        self, sequence: Tensor, state: GivenState, lengths: Tensor | None
+    ) -> tuple[Tensor, State]:
+        """All layers over one (time, batch, features) sequence."""
+        if sequence.shape[0] == 0:
+            raise RuntimeError(
+                f"{type(self).__name__}: Expected sequence length to be larger than 0, got an "
+                f"input of {sequence.shape[0]} steps"
+            )
+        batch = sequence.shape[1]
+        checked = None if state is None else self._check_batched(state, sequence, batch)
+        dtype = compute_dtype(sequence, self.weight_ih_l0)
+        start = self._start(checked, batch, sequence, dtype)
+        finals = []
+        with autocast_off(sequence):
+            sequence = sequence.to(dtype)
+            for layer in range(self.num_layers):
+                if layer > 0 and self.dropout > 0 and self.training:
+                    sequence = F.dropout(sequence, self.dropout)
+                outputs = []
+                for direction in range(self._directions):
+                    k = layer * self._directions + direction
+                    output, final = self._run_group(k, sequence, start[k], lengths)
+                    outputs.append(output)
+                    finals.append(final)
+                sequence = outputs[0] if len(outputs) == 1 else torch.cat(outputs, dim=-1)
+            final_state = LogState(*(torch.stack(parts) for parts in zip(*finals, strict=True)))
+            average_dtype = dtype if checked is None else checked.average.dtype
+            return sequence, from_log(final_state, average_dtype)
+
+    def _run_group(
+        self, k: int, sequence: Tensor, start: LogState, lengths: Tensor | None
+    ) -> tuple[Tensor, LogState]:
+        weight_ih, weight_hh, bias = self._group(self._suffixes[k])
+        dtype = sequence.dtype
+        projected = F.linear(
+            sequence, weight_ih.to(dtype), None if bias is None else bias.to(dtype)
+        )
+        return scan(
+            projected,
+            weight_hh.to(dtype),
+            start,
+            self.choices,
+            lengths=lengths,
+            reverse=k % self._directions == 1,
+            engine=self.engine,
+        )
+
+    def _start(
+        self, state: State | None, batch: int, sequence: Tensor, dtype: torch.dtype
+    ) -> list[LogState]:
+        wide = state_dtype(dtype)
+        if state is not None:
+            started = to_log(state, wide)
+        elif self.initial_average is not None:
+            average = self.initial_average.unsqueeze(1)
+            started = no_history(average.expand(-1, batch, -1), wide)
+        else:
+            shape = (len(self._suffixes), batch, self.hidden_size)
+            started = no_history(sequence.new_zeros(shape), wide)
+        return [LogState(r, l) for r, l in zip(*(part.unbind(0) for part in started), strict=True)]
+
+    def extra_repr(self) -> str:
+        shown = [f"{self.input_size}, {self.hidden_size}"]
+        defaults = {
+            "num_layers": 1,
+            "bias": True,
+            "batch_first": False,
+            "dropout": 0.0,
+            "bidirectional": False,
+        }
+        for name, default in defaults.items():
+            if getattr(self, name) != default:
+                shown.append(f"{name}={getattr(self, name)}")
+        text = ", ".join(shown) + self._choices_repr()
+        if self.learn_initial_state:
+            text += ", learn_initial_state=True"
+        return text if self.engine == "auto" else f"{text}, engine={self.engine}"

@@ -1,0 +1,41 @@
+"""The state that cells and layers hand out and take back."""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from rda.equations import LogState, log_from_weight, weight_from_log
+
+
+class State(NamedTuple):
+    """Two tensors shaped as nn.LSTM's (h, c).
+
+    `average` is r = n / d. `weight` is log(1 + d), what stands behind that average: zero
+    means no history, so a state of zeros is the same as no state. It is at least float32
+    whatever the dtype of the rest, because half precision cannot hold it.
+    """
+
+    average: Tensor
+    weight: Tensor
+
+
+def state_dtype(dtype: torch.dtype) -> torch.dtype:
+    """The dtype in which r and l are kept: an average of many steps needs float32 at least."""
+    return torch.promote_types(dtype, torch.float32)
+
+
+def to_log(state: State, dtype: torch.dtype) -> LogState:
+    """The state as the equations keep it."""
+    return LogState(state.average.to(dtype), log_from_weight(state.weight.to(dtype)))
+
+
+def from_log(state: LogState, average_dtype: torch.dtype) -> State:
+    """The state as users carry it."""
+    return State(state.r.to(average_dtype), weight_from_log(state.l))
+
+
+def no_history(average: Tensor, dtype: torch.dtype) -> LogState:
+    """A starting average with nothing behind it: it is seen by the gates and then replaced."""
+    average = average.to(dtype)
+    return LogState(average, torch.full_like(average, -torch.inf))

@@ -1,0 +1,91 @@
+"""What a cell and a layer have in common: their choices and their parameters."""
+
+import torch
+from torch import Tensor, nn
+
+from rda.activations import Choices
+from rda.checks import check_dtype, check_flag, check_size
+from rda.initialisation import bias_gates_, xavier_gates_
+
+
+class UnitModule(nn.Module):
+    """A module that runs the equations with one set of choices.
+
+    Parameters come in groups, one for each direction of each layer, told apart by a suffix:
+
+        weight_ih   (4 * hidden, input)    blocks u, g, a, gamma
+        weight_hh   (3 * hidden, hidden)   blocks g, a, gamma
+        bias        (4 * hidden)           blocks u, g, a, gamma
+
+    Without a discount (RWA) the gamma blocks are absent.
+    """
+
+    def __init__(self, input_size: int, hidden_size: int, bias: bool, choices: Choices) -> None:
+        super().__init__()
+        check_size("input_size", input_size)
+        check_size("hidden_size", hidden_size)
+        check_flag("bias", bias)
+        self.input_size = input_size
+        self.hidden_size = hidden_size
+        # Kept one by one, so that a choice that is itself a module is registered as one.
+        self.attention = choices.attention
+        self.hidden = choices.hidden
+        self.output = choices.output
+        self.discount = choices.discount
+
+    @property
+    def choices(self) -> Choices:
+        """f_a, f_h, f_o and whether the past is discounted."""
+        return Choices(self.attention, self.hidden, self.output, self.discount)
+
+    def _add_group(
+        self,
+        suffix: str,
+        input_size: int,
+        bias: bool,
+        device: torch.device | str | int | None,
+        dtype: torch.dtype | None,
+    ) -> None:
+        check_dtype(dtype)
+        choices, hidden_size = self.choices, self.hidden_size
+        shapes: dict[str, tuple[int, ...]] = {
+            "weight_ih": (choices.input_blocks * hidden_size, input_size),
+            "weight_hh": (choices.recurrent_blocks * hidden_size, hidden_size),
+        }
+        if bias:
+            shapes["bias"] = (choices.input_blocks * hidden_size,)
+        else:
+            self.register_parameter("bias" + suffix, None)
+        for name, shape in shapes.items():
+            empty = torch.empty(shape, device=device, dtype=dtype)
+            self.register_parameter(name + suffix, nn.Parameter(empty))
+
+    def _group(self, suffix: str) -> tuple[Tensor, Tensor, Tensor | None]:
+        weight_ih, weight_hh, bias = (
+            getattr(self, name + suffix) for name in ("weight_ih", "weight_hh", "bias")
+        )
+        return weight_ih, weight_hh, bias
+
+    def _reset_group(self, suffix: str) -> None:
+        weight_ih, weight_hh, bias = self._group(suffix)
+        u, *gated = weight_ih.detach().split(self.hidden_size)
+        recurrent = weight_hh.detach().split(self.hidden_size)
+        xavier_gates_([(u, None), *zip(gated, recurrent, strict=True)])
+        if bias is not None:
+            discount_gate = len(gated) if self.discount else None
+            bias_gates_(bias.detach(), self.hidden_size, discount_gate)
+
+    def _choices_repr(self) -> str:
+        default, mine = type(self)._default_choices, self.choices
+        different = (
+            f", {name}={_shown(getattr(mine, name))}"
+            for name in ("attention", "hidden", "output")
+            if getattr(mine, name) != getattr(default, name)
+        )
+        return "".join(different)
+
+    _default_choices = Choices()
+
+
+def _shown(choice: object) -> str:
+    return choice if isinstance(choice, str) else getattr(choice, "__name__", repr(choice))
