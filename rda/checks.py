@@ -25,9 +25,13 @@ def check_flag(name: str, value: object) -> None:
         raise TypeError(f"{name} should be of type bool, got: {type(value).__name__}")
 
 
-def check_dtype(dtype: torch.dtype | None) -> None:
+def check_dtype(dtype: object) -> None:
     """A real floating point dtype, or None."""
-    if dtype is not None and not dtype.is_floating_point:
+    if dtype is None:
+        return
+    if not isinstance(dtype, torch.dtype):
+        raise TypeError(f"dtype should be a torch.dtype, got: {type(dtype).__name__}")
+    if not dtype.is_floating_point:
         raise RuntimeError(f"dtype should be a floating point dtype, got {dtype}")
 
 

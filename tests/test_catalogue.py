@@ -1,0 +1,125 @@
+"""The five units of the paper, with section 6.1's initialisation."""
+
+import math
+
+import pytest
+import torch
+from torch import nn
+
+import rda
+from rda.catalogue import UNITS
+
+
+@pytest.mark.parametrize("name", UNITS)
+@pytest.mark.parametrize("options", [{}, {"num_layers": 2, "bidirectional": True}])
+@pytest.mark.parametrize("learn", [False, True])
+def test_every_unit_is_built_and_called_alike(name, options, learn):
+    unit = rda.build(name, 3, 4, learn_initial_state=learn, batch_first=True, **options)
+    output, _ = unit(torch.randn(2, 5, 3))
+    assert output.shape == (2, 5, 8 if options else 4)
+    assert unit(torch.randn(5, 3))[0].shape == (5, 8 if options else 4)
+    packed = nn.utils.rnn.pack_sequence([torch.randn(3, 3), torch.randn(2, 3)])
+    assert unit(packed)[0].data.shape == (5, 8 if options else 4)
+
+
+def test_labels_mean_what_the_paper_means():
+    exp_tanh, sigmoid_id = (rda.build(name, 3, 4).choices for name in list(UNITS)[:2])
+    assert (exp_tanh.attention, exp_tanh.hidden, exp_tanh.output) == ("exp", "identity", "tanh")
+    assert (sigmoid_id.attention, sigmoid_id.hidden, sigmoid_id.output) == (
+        "sigmoid",
+        "identity",
+        "identity",
+    )
+    assert isinstance(rda.build("RWA", 3, 4), rda.RWA)
+    assert isinstance(rda.build("LSTM", 3, 4), nn.LSTM)
+    assert isinstance(rda.build("GRU", 3, 4), nn.GRU)
+
+
+@pytest.mark.parametrize(
+    ("name", "gates"),
+    [("RDA-exp-tanh", 3), ("RDA-sigmoid-id", 3), ("RWA", 2), ("LSTM", 4), ("GRU", 3)],
+)
+def test_xavier_for_each_gate_over_input_and_hidden_state(name, gates):
+    torch.manual_seed(0)
+    inputs, hidden = 50, 200
+    unit = rda.build(name, inputs, hidden)
+    bound = math.sqrt(6 / (inputs + hidden + hidden))
+    from_input = unit.weight_ih_l0.split(hidden)[-gates:]
+    for block in (*from_input, *unit.weight_hh_l0.split(hidden)):
+        assert block.abs().max() <= bound
+        # A uniform's deviation is bound / sqrt(3); 10,000 samples tell it to about 1%.
+        assert block.std().item() == pytest.approx(bound / math.sqrt(3), rel=0.03)
+    if name not in ("LSTM", "GRU"):
+        u = unit.weight_ih_l0[:hidden]
+        bound = math.sqrt(6 / (inputs + hidden))
+        assert u.abs().max() <= bound
+        assert u.std().item() == pytest.approx(bound / math.sqrt(3), rel=0.03)
+
+
+@pytest.mark.parametrize("name", UNITS)
+def test_biases_are_zero_but_forget_and_discount_gates(name):
+    unit = rda.build(name, 3, 4, num_layers=2)
+    for k in range(2):
+        total = sum(
+            part for n, part in unit.named_parameters() if n.startswith("bias") and f"_l{k}" in n
+        )
+        opened = {"LSTM": slice(4, 8), "GRU": slice(0, 0), "RWA": slice(0, 0)}.get(
+            name, slice(12, 16)
+        )
+        expected = torch.zeros_like(total)
+        expected[opened] = 1.0
+        assert torch.equal(total, expected)
+
+
+def test_lstm_and_gru_are_torchs_own():
+    for name, plain in (("LSTM", nn.LSTM), ("GRU", nn.GRU)):
+        unit, other = rda.build(name, 3, 4), plain(3, 4)
+        other.load_state_dict(unit.state_dict())
+        x = torch.randn(5, 2, 3)
+        assert torch.equal(unit(x)[0], other(x)[0])
+
+
+@pytest.mark.filterwarnings("ignore:LSTM with projections")
+def test_projected_lstm_is_initialised_whole():
+    torch.manual_seed(0)
+    unit = rda.build("LSTM", 3, 40, proj_size=20, learn_initial_state=True)
+    bound = math.sqrt(6 / 60)
+    assert 0.8 * bound < unit.weight_hr_l0.abs().max() <= bound
+    assert unit(torch.randn(5, 2, 3))[0].shape == (5, 2, 20)
+
+
+def test_a_learned_start_is_where_lstm_and_gru_begin():
+    torch.manual_seed(0)
+    x = torch.randn(5, 2, 3)
+    lstm = rda.build("LSTM", 3, 4, learn_initial_state=True)
+    gru = rda.build("GRU", 3, 4, learn_initial_state=True)
+    for part in (lstm.initial_hidden, lstm.initial_cell, gru.initial_hidden):
+        nn.init.normal_(part)
+    h, c, g = (
+        part.unsqueeze(1).expand(1, 2, 4).contiguous()
+        for part in (lstm.initial_hidden, lstm.initial_cell, gru.initial_hidden)
+    )
+    assert torch.equal(lstm(x)[0], lstm(x, (h, c))[0])
+    assert torch.equal(gru(x)[0], gru(x, g)[0])
+    assert "learn_initial_state" in repr(lstm)
+
+
+@pytest.mark.parametrize(
+    ("name", "nearest"),
+    [
+        ("rda-exp-tanh", "RDA-exp-tanh"),
+        ("RDA-sigmoid", "RDA-sigmoid-id"),
+        ("lstm", "LSTM"),
+        ("GRUU", "GRU"),
+    ],
+)
+def test_an_unknown_unit_gets_the_nearest_name(name, nearest):
+    with pytest.raises(ValueError, match=f"unknown unit '{name}'. Did you mean '{nearest}'"):
+        rda.build(name, 3, 4)
+
+
+def test_a_unit_that_is_no_name():
+    with pytest.raises(TypeError, match="unit should be a name, got: int"):
+        rda.build(3, 3, 4)
+    with pytest.raises(TypeError, match="attention"):
+        rda.build("RWA", 3, 4, attention="exp")

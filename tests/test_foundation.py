@@ -1,0 +1,129 @@
+"""What a fresh clone rests on: the import, the virtual environment, the documents."""
+
+import importlib
+import importlib.util
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+
+def python(code):
+    return subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT
+    ).stdout
+
+
+def test_import_rda_pulls_in_torch_alone():
+    """Nothing but what `import torch` loads anyway."""
+    known = set(python("import sys, torch; print(*sys.modules)").split())
+    ours = set(python("import sys, rda; print(*sys.modules)").split())
+    new = {name.split(".")[0] for name in ours - known}
+    assert new - {"rda", "torch"} <= set(sys.stdlib_module_names)
+
+
+@pytest.fixture(scope="module")
+def make_venv():
+    spec = importlib.util.spec_from_file_location("make_venv", ROOT / "tools" / "make_venv.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_an_old_python_is_told_so_in_one_line(make_venv):
+    told = make_venv.complaint((3, 10, 13), has_venv=True)
+    assert "3.11 or newer" in told
+    assert "3.10" in told
+    assert "\n" not in told
+
+
+def test_a_missing_venv_is_told_so_in_one_line(make_venv, monkeypatch):
+    told = make_venv.complaint((3, 12, 1), has_venv=False)
+    assert "python3-venv" in told
+    assert "\n" not in told
+    monkeypatch.setitem(sys.modules, "ensurepip", None)
+    assert not make_venv.venv_works()
+
+
+def test_this_python_passes(make_venv):
+    assert make_venv.complaint(sys.version_info, make_venv.venv_works()) is None
+
+
+def test_the_readme_example_runs():
+    """The swap from nn.LSTM to rda.RDA, in ten lines."""
+    text = (ROOT / "README.md").read_text()
+    section = text.split("## From nn.LSTM to RDA", 1)[1]
+    code = re.search(r"```python\n(.*?)```", section, re.DOTALL).group(1)
+    assert len(code.strip().splitlines()) <= 10
+    assert "rda.RDA" in code
+    assert "nn.LSTM" in code
+    exec(compile(code, "README.md", "exec"), {})
+
+
+def test_the_readme_tree_is_the_house():
+    tree = (ROOT / "README.md").read_text().split("## The house", 1)[1]
+    block = re.search(r"```\n(.*?)```", tree, re.DOTALL).group(1)
+    folders = [ROOT]
+    named = set()
+    for line in block.splitlines():
+        indent, name = re.match(r"( *)(\S+)", line).groups()
+        folders = folders[: len(indent) // 2 + 1]
+        path = folders[-1] / name
+        assert path.exists(), f"the README names {path.relative_to(ROOT)}, which is not there"
+        named.add(path)
+        if path.is_dir():
+            folders.append(path)
+    sources = {path for path in (ROOT / "rda").rglob("*.py") if path.name != "__init__.py"}
+    missing = {path for path in sources if not named & {path, *path.parents} - {ROOT / "rda"}}
+    assert not missing, "not in the README's tree"
+
+
+def resolve(dotted):
+    parts = dotted.split(".")
+    for end in range(len(parts), 0, -1):
+        try:
+            found = importlib.import_module(".".join(parts[:end]))
+        except ModuleNotFoundError:
+            continue
+        for name in parts[end:]:
+            found = getattr(found, name)
+        return found
+    raise ModuleNotFoundError(dotted)
+
+
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+SYMBOLS = sorted(
+    {symbol for path in DOCUMENTS for symbol in re.findall(r"`(rda(?:\.\w+)+)", path.read_text())}
+)
+
+
+@pytest.mark.parametrize("symbol", SYMBOLS)
+def test_every_symbol_in_the_documents_exists(symbol):
+    assert resolve(symbol) is not None
+
+
+def test_every_link_between_documents_leads_somewhere():
+    for path in DOCUMENTS:
+        for target in re.findall(r"\]\((?!http|#)([^)#]+)", path.read_text()):
+            assert (path.parent / target).exists(), f"{path.name} links to {target}"
+
+
+def test_every_deviation_in_the_code_is_listed_in_the_map():
+    listed = (ROOT / "docs" / "paper.md").read_text().split("## Deviations", 1)[1]
+    for path in (ROOT / "rda").rglob("*.py"):
+        if "Deviation:" in path.read_text():
+            module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+            assert f"`{module}" in listed, f"{module} deviates and docs/paper.md does not say so"
+
+
+def test_the_map_names_every_equation_of_sections_3_to_5():
+    text = (ROOT / "docs" / "paper.md").read_text()
+    for label in (
+        "RWA.features", "RWA.attention", "RWA.average", "RDA.features", "RDA.attention",
+        "RDA.discount", "RDA.average", "RDA.output",
+    ):  # fmt: skip
+        assert f"| {label} |" in text

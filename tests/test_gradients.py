@@ -1,0 +1,97 @@
+"""First and second derivatives of the whole scan, against finite differences."""
+
+import pytest
+import torch
+from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence
+
+import rda
+from rda.activations import Choices
+from rda.equations import LogState
+from rda.functional import scan
+
+LENGTHS = torch.tensor([3, 1, 2])
+
+
+def scan_arguments(choices, randn):
+    time, batch, hidden = 3, 3, 2
+    projected = randn(time, batch, choices.input_blocks * hidden)
+    weight = randn(choices.recurrent_blocks * hidden, hidden) / 2
+    if choices.attention == "relu":
+        # Finite differences need logits away from the kink: push each block to one side.
+        attention = projected[..., 2 * hidden : 3 * hidden]
+        attention += 3.0 * attention.sign()
+        weight /= 4
+    r, l = randn(batch, hidden), randn(batch, hidden)
+    return tuple(part.requires_grad_() for part in (projected, weight, r, l))
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_scan_with_ragged_lengths_and_a_given_state(choices, randn, reverse):
+    def run(projected, weight, r, l):
+        output, final = scan(
+            projected, weight, LogState(r, l), choices, lengths=LENGTHS, reverse=reverse,
+            engine="reference",
+        )  # fmt: skip
+        return output, *final
+
+    arguments = scan_arguments(choices, randn)
+    assert torch.autograd.gradcheck(run, arguments)
+    assert torch.autograd.gradgradcheck(run, arguments)
+
+
+def test_layer_with_packed_input_and_a_given_state(choices, randn):
+    if choices.discount:
+        layer = rda.RDA(
+            2, 2, dtype=torch.float64, engine="reference",
+            attention=choices.attention, hidden=choices.hidden, output=choices.output,
+        )  # fmt: skip
+    else:
+        layer = rda.RWA(2, 2, dtype=torch.float64, engine="reference")
+    names = [name for name, _ in layer.named_parameters()]
+    attention_bias = slice(4, 6)
+    with torch.no_grad():
+        layer.bias_l0[attention_bias] = torch.tensor([4.0, -4.0]) if is_relu(choices) else 0.5
+
+    def run(data, average, weight, *parameters):
+        packed = pack_padded_sequence(data, LENGTHS, enforce_sorted=False)
+        output, final = torch.func.functional_call(
+            layer, dict(zip(names, parameters, strict=True)), (packed, (average, weight))
+        )
+        assert isinstance(output, PackedSequence)
+        return output.data, *final
+
+    state = randn(1, 3, 2), randn(1, 3, 2).exp()
+    parameters = [part.detach().clone() for part in layer.parameters()]
+    arguments = [randn(3, 3, 2), *state, *parameters]
+    arguments = tuple(part.requires_grad_() for part in arguments)
+    assert torch.autograd.gradcheck(run, arguments)
+    assert torch.autograd.gradgradcheck(run, arguments)
+
+
+def is_relu(choices):
+    return choices.attention == "relu"
+
+
+def test_callables_in_place_of_names(randn):
+    by_name = Choices("softplus", "tanh", "tanh")
+    by_callable = Choices(torch.nn.functional.softplus, torch.tanh, lambda h: torch.tanh(h))
+    projected, weight, r, l = scan_arguments(by_name, randn)
+    results = []
+    for choices in (by_name, by_callable):
+        output, final = scan(projected, weight, LogState(r, l), choices)
+        loss = output.square().sum() + final.r.sum() + final.l.sum()
+        results.append((output, *final, *torch.autograd.grad(loss, (projected, weight, r, l))))
+    for named, called in zip(*results, strict=True):
+        torch.testing.assert_close(named, called, rtol=1e-12, atol=1e-12)
+
+
+def test_a_learned_initial_state_gets_a_gradient():
+    for unit in ("RDA-exp-tanh", "RDA-sigmoid-id", "RWA", "LSTM", "GRU"):
+        torch.manual_seed(0)
+        layer = rda.build(unit, 2, 3, num_layers=2, learn_initial_state=True)
+        output, _ = layer(torch.randn(4, 2, 2))
+        output.square().sum().backward()
+        learned = [part for name, part in layer.named_parameters() if name.startswith("initial")]
+        assert learned
+        for part in learned:
+            assert part.grad.abs().min() > 0, unit
