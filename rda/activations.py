@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from rda.names import look_up
@@ -86,7 +86,7 @@ class Choices:
     def log_f_a(self) -> Activation:
         if isinstance(self.attention, str):
             return LOG_ATTENTION[self.attention]
-        attention = self.attention
+        attention = self.f_a
         return lambda x: log_of_weight(attention(x))
 
     @property
@@ -109,8 +109,23 @@ class Choices:
 
 
 def _resolve(kind: str, choice: object, table: dict[str, Activation]) -> Activation:
+    if isinstance(choice, nn.Module):
+        return _in_its_own_dtype(choice)
+    if isinstance(choice, type):
+        raise TypeError(f"{kind} should be a name or a callable, got the class {choice.__name__}")
     if callable(choice):
         return choice
     if not isinstance(choice, str):
         raise TypeError(f"{kind} should be a name or a callable, got: {type(choice).__name__}")
     return look_up(kind, choice, table)
+
+
+def _in_its_own_dtype(module: nn.Module) -> Activation:
+    """A module with half-precision parameters cannot take the float32 of the state."""
+
+    def activation(x: Tensor) -> Tensor:
+        parameter = next(module.parameters(), x)
+        result: Tensor = module(x.to(parameter.dtype))
+        return result.to(x.dtype)
+
+    return activation

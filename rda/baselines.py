@@ -49,7 +49,7 @@ class _Baseline(nn.RNNBase):
 
     def _learned_start(self, input: Tensor | PackedSequence) -> list[Tensor]:
         starts = [getattr(self, name) for name in self._learned_names]
-        if isinstance(input, Tensor) and input.dim() == 2:
+        if isinstance(input, Tensor) and input.dim() != 3:
             return starts
         if isinstance(input, PackedSequence):
             batch = int(input.batch_sizes[0])
@@ -73,10 +73,10 @@ class LSTM(_Baseline, nn.LSTM):
     _forget_gate = 1
     _gates = 4
 
-    def forward(self, input: Any, state: Any = None) -> Any:
-        if state is None and self.learn_initial_state:
-            state = tuple(self._learned_start(input))
-        return super().forward(input, state)
+    def forward(self, input: Any, hx: Any = None) -> Any:
+        if hx is None and self.learn_initial_state:
+            hx = tuple(self._learned_start(input))
+        return super().forward(input, hx)
 
 
 class GRU(_Baseline, nn.GRU):
@@ -89,7 +89,7 @@ class GRU(_Baseline, nn.GRU):
     _forget_gate = None
     _gates = 3
 
-    def forward(self, input: Any, state: Any = None) -> Any:
-        if state is None and self.learn_initial_state:
-            (state,) = self._learned_start(input)
-        return super().forward(input, state)
+    def forward(self, input: Any, hx: Any = None) -> Any:
+        if hx is None and self.learn_initial_state:
+            (hx,) = self._learned_start(input)
+        return super().forward(input, hx)

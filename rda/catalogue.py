@@ -1,7 +1,6 @@
 """The five units of the paper under its own labels."""
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 from torch import nn
@@ -10,9 +9,21 @@ from rda.baselines import GRU, LSTM
 from rda.layers import RDA, RWA
 from rda.names import look_up
 
+
+def _labelled(label: str, **choices: Any) -> Callable[..., nn.Module]:
+    def construct(input_size: int, hidden_size: int, **options: Any) -> nn.Module:
+        for name in choices.keys() & options.keys():
+            raise TypeError(f"{name} is fixed by the label {label}; call rda.RDA to choose it")
+        return RDA(input_size, hidden_size, **choices, **options)
+
+    return construct
+
+
 UNITS: dict[str, Callable[..., nn.Module]] = {
-    "RDA-exp-tanh": partial(RDA, attention="exp", hidden="identity", output="tanh"),
-    "RDA-sigmoid-id": partial(RDA, attention="sigmoid", hidden="identity", output="identity"),
+    "RDA-exp-tanh": _labelled("RDA-exp-tanh", attention="exp", hidden="identity", output="tanh"),
+    "RDA-sigmoid-id": _labelled(
+        "RDA-sigmoid-id", attention="sigmoid", hidden="identity", output="identity"
+    ),
     "RWA": RWA,
     "LSTM": LSTM,
     "GRU": GRU,

@@ -5,12 +5,11 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from rda.activations import Activation, Choices
-from rda.checks import autocast_off, check_input, check_state, compute_dtype
+from rda.checks import check_input, check_state
 from rda.equations import LogState, gates, output, stable_hidden, stable_step
-from rda.state import State, from_log, no_history, state_dtype, to_log
-from rda.unit import UnitModule
-
-Device = torch.device | str | int | None
+from rda.precision import autocast_off, compute_dtype, state_dtype
+from rda.state import State, from_log, no_history, to_log
+from rda.unit import Device, UnitModule
 
 
 class _Cell(UnitModule):
@@ -62,9 +61,8 @@ class _Cell(UnitModule):
 
     def readout(self, state: tuple[Tensor, Tensor]) -> Tensor:
         """RDA.output: o_t = f_o(h_t) of a state, what a layer puts out at that step."""
-        average = state[0]
-        hidden = self.choices.f_h(average)
-        return output(hidden, self.choices).to(self.weight_ih.dtype)
+        hidden = self.choices.f_h(state[0])
+        return output(hidden, self.choices).to(compute_dtype(state[0], self.weight_ih))
 
     def _start(
         self, input: Tensor, state: tuple[Tensor, Tensor] | None, dtype: torch.dtype

@@ -3,12 +3,12 @@
 import numbers
 import warnings
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
 
 import torch
 from torch import Tensor
 
-from rda.state import State, state_dtype
+from rda.precision import autocast_casts, state_dtype
+from rda.state import State
 
 
 def check_size(name: str, value: object) -> None:
@@ -71,8 +71,7 @@ def check_features(input: Tensor, weight: Tensor, owner: str) -> None:
             f"{owner}: input.size(-1) must be equal to input_size. Expected {weight.shape[1]}, "
             f"got {input.shape[-1]} in an input of shape {tuple(input.shape)}"
         )
-    autocast_decides = autocast_dtype(input) is not None and input.is_floating_point()
-    if input.dtype != weight.dtype and not autocast_decides:
+    if input.dtype != weight.dtype and not autocast_casts(input):
         raise ValueError(
             f"{owner}: input dtype ({input.dtype}) does not match weight dtype "
             f"({weight.dtype}). Convert input: input.to({weight.dtype})"
@@ -89,11 +88,13 @@ def check_state(
 ) -> State:
     """Two tensors of the expected shape, on the input's device, in a dtype that can hold them."""
     if not isinstance(state, tuple | list) or len(state) != 2:
-        given = len(state) if isinstance(state, tuple | list) else type(state).__name__
+        given = type(state).__name__
+        if isinstance(state, tuple | list):
+            given = f"a {given} of {len(state)}"
         raise RuntimeError(
             f"{owner}: state should be a pair of tensors (average, weight), got {given}"
         )
-    allowed = (dtype, state_dtype(dtype))
+    allowed = sorted({dtype, state_dtype(dtype)}, key=str)
     for name, part in zip(State._fields, state, strict=True):
         if not isinstance(part, Tensor):
             raise TypeError(f"{owner}: state {name} should be a Tensor, got: {type(part).__name__}")
@@ -103,7 +104,7 @@ def check_state(
             )
         if part.dtype not in allowed:
             raise RuntimeError(
-                f"{owner}: Expected state {name} of dtype {allowed[0]} or {allowed[1]}, "
+                f"{owner}: Expected state {name} of dtype {' or '.join(map(str, allowed))}, "
                 f"got {part.dtype}"
             )
         if part.device != device:
@@ -112,24 +113,3 @@ def check_state(
                 f"tensor at {device} and state {name} at {part.device}"
             )
     return State(*state)
-
-
-def autocast_dtype(input: Tensor) -> torch.dtype | None:
-    """The dtype that autocast asks for on the input's device, or None where it is off."""
-    kind = input.device.type
-    if not torch.amp.is_autocast_available(kind) or not torch.is_autocast_enabled(kind):
-        return None
-    return torch.get_autocast_dtype(kind)
-
-
-def compute_dtype(input: Tensor, weight: Tensor) -> torch.dtype:
-    """The dtype of the products: autocast's where it is on (it leaves float64 alone)."""
-    wanted = autocast_dtype(input)
-    return weight.dtype if wanted is None or weight.dtype == torch.float64 else wanted
-
-
-def autocast_off(input: Tensor) -> AbstractContextManager[object]:
-    """Within it nothing is cast behind our back: the dtypes were settled on the way in."""
-    if autocast_dtype(input) is None:
-        return nullcontext()
-    return torch.autocast(input.device.type, enabled=False)

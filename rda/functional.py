@@ -1,4 +1,4 @@
-"""For people who bring their own modules: the scan over plain tensors, and the equations.
+"""For people who bring their own modules: the scan over plain tensors.
 
 A layer of one's own is a projection and a scan:
 

@@ -3,7 +3,8 @@
 import torch
 
 from rda.activations import Activation, Choices
-from rda.sequence import Device, SequenceLayer
+from rda.sequence import SequenceLayer
+from rda.unit import Device
 
 
 class RDA(SequenceLayer):

@@ -20,7 +20,7 @@ def unknown_name(kind: str, name: str, valid: Iterable[str]) -> str:
     """One line that says what was given, what is nearest, and what there is."""
     names = list(valid)
     by_lower_case = {candidate.lower(): candidate for candidate in names}
-    near = get_close_matches(name.lower(), by_lower_case, n=1, cutoff=0.4)
+    near = get_close_matches(name.lower(), by_lower_case, n=1, cutoff=0.5)
     near = near or [key for key in by_lower_case if name and key.startswith(name.lower())][:1]
     hint = f" Did you mean {by_lower_case[near[0]]!r}?" if near else ""
     return f"unknown {kind} {name!r}.{hint} Valid names: {', '.join(names)}"

@@ -7,22 +7,20 @@ from torch.nn.utils.rnn import PackedSequence
 
 from rda.activations import Choices
 from rda.checks import (
-    autocast_off,
     check_dropout,
     check_features,
     check_flag,
     check_input,
     check_size,
     check_state,
-    compute_dtype,
 )
 from rda.equations import LogState
 from rda.packing import Packing
+from rda.precision import autocast_off, compute_dtype, state_dtype
 from rda.scan.dispatch import check_engine_name, scan
-from rda.state import State, from_log, no_history, state_dtype, to_log
-from rda.unit import UnitModule
+from rda.state import State, from_log, no_history, to_log
+from rda.unit import Device, UnitModule
 
-Device = torch.device | str | int | None
 GivenState = tuple[Tensor, Tensor] | None
 
 
@@ -104,7 +102,8 @@ class SequenceLayer(UnitModule):
             input: (time, batch, input_size), (batch, time, input_size) where `batch_first`,
                 (time, input_size) for one sequence without a batch, or a PackedSequence.
             state: (average, weight), each (num_layers * directions, batch, hidden_size), or
-                without the batch for unbatched input. None and zeros both mean no history.
+                without the batch for unbatched input. None and zeros both mean no history,
+                unless the start is learned: then None is the learned one.
 
         Returns:
             The output, laid out as the input with directions * hidden_size features, and the
@@ -131,8 +130,8 @@ class SequenceLayer(UnitModule):
     def _forward_packed(
         self, input: PackedSequence, state: GivenState
     ) -> tuple[PackedSequence, State]:
+        packing = Packing(input, type(self).__name__)
         check_features(input.data, self.weight_ih_l0, type(self).__name__)
-        packing = Packing(input)
         if state is not None:
             checked = self._check_batched(state, input.data, packing.batch)
             state = State(*map(packing.sort, checked))

@@ -20,11 +20,6 @@ class State(NamedTuple):
     weight: Tensor
 
 
-def state_dtype(dtype: torch.dtype) -> torch.dtype:
-    """The dtype in which r and l are kept: an average of many steps needs float32 at least."""
-    return torch.promote_types(dtype, torch.float32)
-
-
 def to_log(state: State, dtype: torch.dtype) -> LogState:
     """The state as the equations keep it."""
     return LogState(state.average.to(dtype), log_from_weight(state.weight.to(dtype)))

@@ -2,10 +2,13 @@
 
 import torch
 from torch import Tensor, nn
+from torch.nn.utils import parametrize
 
 from rda.activations import Choices
 from rda.checks import check_dtype, check_flag, check_size
 from rda.initialisation import bias_gates_, xavier_gates_
+
+Device = torch.device | str | int | None
 
 
 class UnitModule(nn.Module):
@@ -19,6 +22,8 @@ class UnitModule(nn.Module):
 
     Without a discount (RWA) the gamma blocks are absent.
     """
+
+    _default_choices = Choices()
 
     def __init__(self, input_size: int, hidden_size: int, bias: bool, choices: Choices) -> None:
         super().__init__()
@@ -43,7 +48,7 @@ class UnitModule(nn.Module):
         suffix: str,
         input_size: int,
         bias: bool,
-        device: torch.device | str | int | None,
+        device: Device,
         dtype: torch.dtype | None,
     ) -> None:
         check_dtype(dtype)
@@ -66,14 +71,27 @@ class UnitModule(nn.Module):
         )
         return weight_ih, weight_hh, bias
 
+    @torch.no_grad()
     def _reset_group(self, suffix: str) -> None:
-        weight_ih, weight_hh, bias = self._group(suffix)
-        u, *gated = weight_ih.detach().split(self.hidden_size)
-        recurrent = weight_hh.detach().split(self.hidden_size)
+        weight_ih, weight_hh, bias = (
+            None if tensor is None else torch.empty_like(tensor) for tensor in self._group(suffix)
+        )
+        assert weight_ih is not None and weight_hh is not None  # noqa: PT018
+        u, *gated = weight_ih.split(self.hidden_size)
+        recurrent = weight_hh.split(self.hidden_size)
         xavier_gates_([(u, None), *zip(gated, recurrent, strict=True)])
         if bias is not None:
             discount_gate = len(gated) if self.discount else None
-            bias_gates_(bias.detach(), self.hidden_size, discount_gate)
+            bias_gates_(bias, self.hidden_size, discount_gate)
+        for name, value in (("weight_ih", weight_ih), ("weight_hh", weight_hh), ("bias", bias)):
+            if value is not None:
+                self._set(name + suffix, value)
+
+    def _set(self, name: str, value: Tensor) -> None:
+        if parametrize.is_parametrized(self, name):
+            setattr(self, name, value)
+        else:
+            getattr(self, name).copy_(value)
 
     def _choices_repr(self) -> str:
         default, mine = type(self)._default_choices, self.choices
@@ -84,8 +102,8 @@ class UnitModule(nn.Module):
         )
         return "".join(different)
 
-    _default_choices = Choices()
-
 
 def _shown(choice: object) -> str:
-    return choice if isinstance(choice, str) else getattr(choice, "__name__", repr(choice))
+    if isinstance(choice, str):
+        return choice
+    return getattr(choice, "__name__", type(choice).__name__)

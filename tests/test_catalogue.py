@@ -118,6 +118,19 @@ def test_an_unknown_unit_gets_the_nearest_name(name, nearest):
         rda.build(name, 3, 4)
 
 
+def test_a_label_cannot_be_made_to_lie():
+    with pytest.raises(TypeError, match="attention is fixed by the label RDA-exp-tanh"):
+        rda.build("RDA-exp-tanh", 3, 4, attention="relu")
+
+
+@pytest.mark.parametrize("name", ["LSTM", "GRU"])
+def test_baselines_keep_torchs_argument_name_and_errors(name):
+    unit = rda.build(name, 3, 4, learn_initial_state=True)
+    assert unit(torch.randn(5, 2, 3), hx=None)[0].shape == (5, 2, 4)
+    with pytest.raises(ValueError, match="2D or 3D"):
+        unit(torch.randn(3))
+
+
 def test_a_unit_that_is_no_name():
     with pytest.raises(TypeError, match="unit should be a name, got: int"):
         rda.build(3, 3, 4)

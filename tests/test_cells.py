@@ -95,6 +95,7 @@ def test_autocast_and_bfloat16():
     cell, x = rda.RDACell(3, 4), torch.randn(2, 3)
     with torch.autocast("cpu", torch.bfloat16):
         state = cell(x)
+        assert cell.readout(state).dtype == torch.bfloat16
     assert [part.dtype for part in state] == [torch.bfloat16, torch.float32]
     half = rda.RDACell(3, 4, dtype=torch.bfloat16)
     state = half(x.to(torch.bfloat16))

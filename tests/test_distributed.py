@@ -1,7 +1,6 @@
 """Two processes under DistributedDataParallel give the gradients of one."""
 
 import os
-import socket
 
 import pytest
 import torch
@@ -32,25 +31,25 @@ def gradients(model, x, target):
     return {name.removeprefix("module."): part.grad for name, part in model.named_parameters()}
 
 
-def work(rank, port, units, folder):
-    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
+def work(rank, units, folder):
     torch.set_num_threads(1)
-    distributed.init_process_group("gloo", rank=rank, world_size=2)
+    store = distributed.FileStore(os.path.join(folder, "store"), 2)
+    distributed.init_process_group("gloo", store=store, rank=rank, world_size=2)
     for unit in units:
         model, x, target = model_and_batch(unit)
         mine = slice(2 * rank, 2 * rank + 2)
         parallel = nn.parallel.DistributedDataParallel(model)
         found = gradients(parallel, x[:, mine], target[mine])
         torch.save(found, os.path.join(folder, f"{unit}-{rank}.pt"))
+        del parallel, found
+    # Neither may tear its connections down while the other still uses them.
+    distributed.barrier()
     distributed.destroy_process_group()
 
 
 def test_two_processes_give_the_gradients_of_one(tmp_path):
     units = ("RDA-exp-tanh", "RWA")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    multiprocessing.spawn(work, args=(port, units, str(tmp_path)), nprocs=2)
+    multiprocessing.spawn(work, args=(units, str(tmp_path)), nprocs=2)
     for unit in units:
         alone = gradients(*model_and_batch(unit))
         for rank in range(2):

@@ -130,3 +130,24 @@ def test_half_precision_keeps_averaging_where_bfloat16_would_stall():
     # u = x and tanh(100 x) = 1, so the average is 0.375, which bfloat16 holds exactly.
     assert state.average.item() == 0.375
     assert state.weight.item() == pytest.approx(torch.tensor(2001.0).log().item(), rel=1e-6)
+
+
+@pytest.mark.parametrize("logit", [-30.0, -60.0, -80.0])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_light_history_is_carried_exactly_and_differentiably(logit, dtype):
+    """Weights down to e^-80 cross a split; second derivatives through them need float64."""
+    torch.manual_seed(0)
+    layer, x = rda.RDA(2, 3, dtype=dtype), torch.randn(6, 2, 2, dtype=dtype, requires_grad=True)
+    with torch.no_grad():
+        layer.bias_l0[6:9] = logit
+    first, state = layer(x[:3])
+    second, _ = layer(x[3:], state)
+    whole, _ = layer(x)
+    # Near l = -80 one float32 ulp of l is 8e-6, and that is a share's relative error.
+    tolerance = 1e-4 if dtype == torch.float32 else 1e-11
+    split = torch.cat([first, second])
+    torch.testing.assert_close(split, whole, rtol=tolerance, atol=tolerance)
+    (gradient,) = torch.autograd.grad(split.square().sum(), x, create_graph=True)
+    assert_finite(gradient=gradient)
+    if dtype == torch.float64:
+        assert_finite(second=torch.autograd.grad(gradient.square().sum(), x)[0])

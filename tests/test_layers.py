@@ -10,7 +10,7 @@ from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pack_sequence, pad_packed_sequence
 
 import rda
-from rda.activations import Choices
+from rda.activations import Choices, log_of_weight
 from rda.equations import Gates, PlainState, output, plain_hidden, plain_step
 from rda.functional import scan
 
@@ -218,6 +218,8 @@ def test_repr_tells_what_is_not_the_default():
     layer = rda.RDA(3, 4, 2, attention="sigmoid", hidden=torch.tanh, learn_initial_state=True)
     expected = "RDA(3, 4, num_layers=2, attention=sigmoid, hidden=tanh, learn_initial_state=True)"
     assert repr(layer) == expected
+    assert repr(rda.RDA(3, 4, engine="reference")) == "RDA(3, 4, engine=reference)"
+    assert "attention=Softplus" in repr(rda.RDA(3, 4, attention=nn.Softplus()))
 
 
 def test_learned_start_gives_way_to_a_given_state():
@@ -257,3 +259,121 @@ def test_reparametrised_weights_are_used():
 def test_default_choices_are_the_papers():
     assert rda.RDA(1, 1).choices == Choices("exp", "identity", "tanh", discount=True)
     assert rda.RWA(1, 1).choices == Choices("exp", "tanh", "identity", discount=False)
+
+
+def test_dropout_is_between_layers_and_keeps_the_scale():
+    torch.manual_seed(0)
+    layer, x = rda.RDA(3, 4, num_layers=2, dropout=0.5), torch.randn(5, 2, 3)
+    lower, upper = rda.RDA(3, 4), rda.RDA(4, 4)
+    weights = layer.state_dict()
+    lower.load_state_dict({k: v for k, v in weights.items() if "_l0" in k})
+    upper.load_state_dict({k.replace("_l1", "_l0"): v for k, v in weights.items() if "_l1" in k})
+    torch.manual_seed(1)
+    dropped, _ = layer(x)
+    torch.manual_seed(1)
+    between = nn.functional.dropout(lower(x)[0], 0.5)
+    assert torch.equal(dropped, upper(between)[0])
+
+
+def test_a_learned_start_is_zero_at_first_and_reaches_its_own_layer_and_direction():
+    torch.manual_seed(0)
+    layer = rda.RDA(3, 4, num_layers=2, bidirectional=True, learn_initial_state=True)
+    assert torch.equal(layer.initial_average, torch.zeros(4, 4))
+    with torch.no_grad():
+        layer.initial_average.normal_()
+    x, zeros = torch.randn(5, 2, 3), torch.zeros(4, 2, 4)
+    given = layer.initial_average.detach()[:, None].expand(4, 2, 4)
+    assert torch.equal(layer(x)[0], layer(x, (given, zeros))[0])
+    with torch.no_grad():
+        layer.reset_parameters()
+    assert torch.equal(layer.initial_average, torch.zeros(4, 4))
+
+
+def test_no_history_is_replaced_exactly_by_the_first_features():
+    """At a share of 1 the average is z to the last bit, whatever stood there before."""
+    torch.manual_seed(0)
+    layer, x = rda.RDA(3, 4, output="identity"), torch.randn(1, 2, 3)
+    with torch.no_grad():
+        layer.weight_hh_l0.zero_()
+    zeros = torch.zeros(1, 2, 4)
+    from_afar, _ = layer(x, (torch.full((1, 2, 4), 1e8), zeros))
+    assert torch.equal(from_afar, layer(x)[0])
+
+
+def test_the_backward_pass_is_not_quadratic_in_time():
+    """Indexing projected[t] would make a full-size gradient at every step; unbind makes one."""
+    layer = rda.RDA(3, 4, engine="reference")
+    output, _ = layer(torch.randn(6, 2, 3))
+    seen, waiting = set(), [output.grad_fn]
+    while waiting:
+        node = waiting.pop()
+        if node is not None and node not in seen:
+            seen.add(node)
+            waiting.extend(parent for parent, _ in node.next_functions)
+    names = {type(node).__name__ for node in seen}
+    assert "UnbindBackward0" in names
+    selections = [node for node in seen if type(node).__name__ == "SelectBackward0"]
+    assert not selections
+
+
+def test_autocast_leaves_float64_and_the_inside_of_a_layer_alone():
+    seen = []
+
+    def watched(r):
+        seen.append((r.dtype, torch.is_autocast_enabled("cpu")))
+        return r
+
+    with torch.autocast("cpu", torch.bfloat16):
+        exact, _ = rda.RDA(3, 4, dtype=torch.float64)(torch.randn(5, 2, 3, dtype=torch.float64))
+        rda.RDA(3, 4, hidden=watched)(torch.randn(5, 2, 3))
+    assert exact.dtype == torch.float64
+    assert set(seen) == {(torch.float32, False)}
+
+
+def test_scan_under_autocast_is_the_layer_under_autocast():
+    torch.manual_seed(0)
+    layer, x = rda.RDA(3, 4), torch.randn(5, 2, 3)
+    with torch.autocast("cpu", torch.bfloat16):
+        expected, _ = layer(x)
+        projected = nn.functional.linear(x, layer.weight_ih_l0, layer.bias_l0)
+        assert torch.equal(scan(projected, layer.weight_hh_l0)[0], expected)
+        assert scan(projected.float(), layer.weight_hh_l0)[0].dtype == torch.bfloat16
+
+
+@pytest.mark.parametrize("choice", ["attention", "hidden", "output"])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+def test_a_module_with_parameters_works_in_every_dtype(choice, dtype):
+    module = nn.Sequential(nn.PReLU(), nn.Softplus())
+    layer = rda.RDA(3, 4, **{choice: module}).to(dtype)
+    result, _ = layer(torch.randn(5, 2, 3, dtype=dtype))
+    result.float().sum().backward()
+    assert result.dtype == dtype
+    assert module[0].weight.grad.isfinite().all()
+
+
+def test_subnormal_weights_and_attentions_give_finite_gradients():
+    """1 / 1e-40 overflows float32, so what is lighter than a normal number counts as nothing."""
+    weight = torch.tensor([1e-40, 1e-37], requires_grad=True)
+    l = rda.functional.log_from_weight(weight)
+    l.exp().sum().backward()
+    assert l[0] == -torch.inf
+    assert weight.grad.isfinite().all()
+    attention = torch.tensor([1e-40, 1e-37], requires_grad=True)
+    log_attention = log_of_weight(attention)
+    log_attention.exp().sum().backward()
+    assert log_attention[0] == -torch.inf
+    assert attention.grad.isfinite().all()
+
+
+def test_resetting_reaches_a_parametrised_weight():
+    torch.manual_seed(0)
+    layer = rda.RDA(3, 4)
+    nn.utils.parametrizations.weight_norm(layer, "weight_hh_l0")
+    before = layer.weight_hh_l0.clone()
+    layer.reset_parameters()
+    assert not torch.equal(before, layer.weight_hh_l0)
+
+
+def test_a_class_in_place_of_an_instance_is_refused():
+    with pytest.raises(TypeError, match="class Softplus"):
+        rda.RDA(3, 4, attention=nn.Softplus)

@@ -8,6 +8,7 @@ from torch import Tensor
 from rda.activations import Choices
 from rda.equations import LogState
 from rda.names import look_up
+from rda.precision import autocast_casts, autocast_dtype, autocast_off, state_dtype
 from rda.scan import reference
 
 
@@ -97,17 +98,31 @@ def scan(
         The output o = f_o(h) of every step, (time, batch, hidden), and the final state.
     """
     choices = Choices() if choices is None else choices
+    _check_types(
+        projected=(projected, Tensor),
+        recurrent_weight=(recurrent_weight, Tensor),
+        choices=(choices, Choices),
+    )
+    if autocast_casts(projected) and autocast_casts(recurrent_weight):
+        lower = autocast_dtype(projected)
+        projected, recurrent_weight = projected.to(lower), recurrent_weight.to(lower)
     _check_shapes(projected, recurrent_weight, choices)
     batch, hidden_size = projected.shape[1], recurrent_weight.shape[1]
     if state is None:
-        dtype = torch.promote_types(projected.dtype, torch.float32)
-        r = projected.new_zeros((batch, hidden_size), dtype=dtype)
+        r = projected.new_zeros((batch, hidden_size), dtype=state_dtype(projected.dtype))
         state = LogState(r, torch.full_like(r, -torch.inf))
     _check_state(state, projected, hidden_size)
     if lengths is not None:
         _check_lengths(lengths, projected)
     chosen = ENGINES[select(engine, projected, choices).name]
-    return chosen.scan(projected, recurrent_weight, LogState(*state), choices, lengths, reverse)
+    with autocast_off(projected):
+        return chosen.scan(projected, recurrent_weight, LogState(*state), choices, lengths, reverse)
+
+
+def _check_types(**arguments: tuple[object, type]) -> None:
+    for name, (value, kind) in arguments.items():
+        if not isinstance(value, kind):
+            raise TypeError(f"{name} should be a {kind.__name__}, got: {type(value).__name__}")
 
 
 def _check_shapes(projected: Tensor, recurrent_weight: Tensor, choices: Choices) -> None:
@@ -139,10 +154,12 @@ def _check_shapes(projected: Tensor, recurrent_weight: Tensor, choices: Choices)
 
 def _check_state(state: LogState, projected: Tensor, hidden_size: int) -> None:
     expected = (projected.shape[1], hidden_size)
-    dtype = torch.promote_types(projected.dtype, torch.float32)
+    dtype = state_dtype(projected.dtype)
+    _check_types(state=(state, tuple))
     if len(state) != 2:
-        raise RuntimeError(f"state should be two tensors (r, l), got {len(state)}")
+        raise RuntimeError(f"state should be two tensors (r, l), got a tuple of {len(state)}")
     for name, part in zip(("r", "l"), state, strict=True):
+        _check_types(**{f"state.{name}": (part, Tensor)})
         if tuple(part.shape) != expected:
             raise RuntimeError(f"state.{name} should be {expected}, got {tuple(part.shape)}")
         if part.dtype != dtype:
@@ -154,6 +171,7 @@ def _check_state(state: LogState, projected: Tensor, hidden_size: int) -> None:
 
 
 def _check_lengths(lengths: Tensor, projected: Tensor) -> None:
+    _check_types(lengths=(lengths, Tensor))
     if tuple(lengths.shape) != (projected.shape[1],):
         raise RuntimeError(
             f"lengths should be ({projected.shape[1]},), one a row, got {tuple(lengths.shape)}"

@@ -113,6 +113,22 @@ def test_wrong_tensors_are_refused_with_the_shapes(title):
     assert part in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("projected", {"projected": [1.0]}),
+        ("recurrent_weight", {"recurrent_weight": None}),
+        ("choices", {"choices": "exp"}),
+        ("state", {"state": 3}),
+        ("state.r", {"state": (None, None)}),
+        ("lengths", {"lengths": [3, 2]}),
+    ],
+)
+def test_what_is_no_tensor_is_refused_by_name(name, arguments):
+    with pytest.raises(TypeError, match=f"^{name} should be a"):
+        scan(**{"projected": PROJECTED, "recurrent_weight": WEIGHT, **arguments})
+
+
 def test_choices_refuse_what_is_neither_name_nor_callable():
     with pytest.raises(TypeError, match="hidden should be a name or a callable, got: float"):
         Choices(hidden=1.0)
