@@ -178,14 +178,13 @@ class SequenceLayer(UnitModule):
     ) -> tuple[Tensor, LogState]:
         weight_ih, weight_hh, bias = self._group(self._suffixes[k])
         dtype = sequence.dtype
-        projected = F.linear(
-            sequence, weight_ih.to(dtype), None if bias is None else bias.to(dtype)
-        )
         return scan(
-            projected,
+            sequence,
             weight_hh.to(dtype),
             start,
             self.choices,
+            input_weight=weight_ih.to(dtype),
+            bias=None if bias is None else bias.to(dtype),
             lengths=lengths,
             reverse=k % self._directions == 1,
             engine=self.engine,

@@ -7,16 +7,11 @@ from torch.nn import functional as F
 from rda.activations import Choices
 from rda.equations import Gates, LogState, gates, output, stable_hidden, stable_step
 
-DESCRIPTION = "a Python loop over the equations, on any device and dtype"
-
-
-def why_not(projected: Tensor, choices: Choices) -> str | None:
-    """The reference serves everything."""
-    return None
-
 
 def scan(
-    projected: Tensor,
+    input: Tensor,
+    input_weight: Tensor | None,
+    bias: Tensor | None,
     recurrent_weight: Tensor,
     state: LogState,
     choices: Choices,
@@ -24,20 +19,19 @@ def scan(
     reverse: bool,
 ) -> tuple[Tensor, LogState]:
     """Shapes and meaning as in `rda.scan.dispatch.scan`."""
-    time = range(projected.shape[0])
+    projected = input if input_weight is None else F.linear(input, input_weight, bias)
+    order = range(projected.shape[0])
     running = None
     if lengths is not None:
         steps = torch.arange(projected.shape[0], device=projected.device)
         running = (steps[:, None] < lengths.to(projected.device))[..., None]
-        # Garbage beyond a row's end must not reach the gradients as 0 * NaN.
-        projected = projected.masked_fill(~running, 0.0)
     # unbind, because the backward of projected[t] is a full-size tensor at every step.
     projected_at = projected.unbind(0)
     running_at = None if running is None else running.unbind(0)
 
-    outputs = [projected_at[0]] * len(time)
+    outputs = [projected_at[0]] * len(order)
     h = stable_hidden(state, choices)
-    for t in reversed(time) if reverse else time:
+    for t in reversed(order) if reverse else order:
         gate = _widened_gates(projected_at[t], h, recurrent_weight, choices, state.r.dtype)
         stepped = stable_step(state, gate, choices)
         if running_at is not None:

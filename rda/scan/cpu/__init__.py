@@ -1,0 +1,1 @@
+"""The compiled CPU engine: C++ text, built at first use."""

@@ -1,0 +1,90 @@
+"""The engines: what each is, when it can serve, and how it is called."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.autograd import forward_ad
+
+from rda.activations import Choices
+from rda.equations import LogState
+from rda.scan import eager, fused, reference
+from rda.scan.cpu import kernel
+
+Scan = Callable[..., tuple[Tensor, LogState]]
+
+
+class Obstacle(NamedTuple):
+    """Why an engine cannot serve, and whether a person would want to know without asking."""
+
+    reason: str
+    worth_telling: bool
+
+
+@dataclass(frozen=True)
+class Engine:
+    """`obstacle` is None where the engine can serve; `scan` runs it on checked arguments."""
+
+    description: str
+    obstacle: Callable[[tuple[Tensor, ...], Choices], Obstacle | None]
+    scan: Scan
+
+
+def _fused_obstacle(tensors: tuple[Tensor, ...], choices: Choices) -> Obstacle | None:
+    for name in ("attention", "hidden", "output"):
+        if not isinstance(getattr(choices, name), str):
+            return Obstacle(
+                f"{name} is a callable, and the engine knows the paper's functions by name", True
+            )
+    if not torch.compiler.is_compiling() and any(map(_is_transformed, tensors)):
+        return Obstacle("torch.func and forward-mode derivatives need the reference", False)
+    return None
+
+
+def _cpu_obstacle(tensors: tuple[Tensor, ...], choices: Choices) -> Obstacle | None:
+    device = tensors[0].device.type
+    if device != "cpu":
+        return Obstacle(f"it runs on a CPU, and the tensors are on {device}", False)
+    common = _fused_obstacle(tensors, choices)
+    if common is not None:
+        return common
+    # While torch.compile traces nothing is built; the op itself finds out when it runs.
+    missing = None if torch.compiler.is_compiling() else kernel.obstacle()
+    return None if missing is None else Obstacle(missing, True)
+
+
+def _is_transformed(tensor: Tensor) -> bool:
+    """Whether the tensor is inside torch.func (vmap, jvp, ...) or carries a forward gradient."""
+    wrapped: bool = torch._C._functorch.is_functorch_wrapped_tensor(tensor)
+    return wrapped or (
+        forward_ad._current_level >= 0 and forward_ad.unpack_dual(tensor).tangent is not None
+    )
+
+
+def _cpu_kernel() -> fused.Kernel:
+    return kernel if kernel.obstacle() is None else eager
+
+
+fused.KERNELS.update(cpu=_cpu_kernel, torch=lambda: eager)
+
+ENGINES: dict[str, Engine] = {
+    "cpu": Engine(
+        "compiled C++, vectorised, the batch split over threads",
+        _cpu_obstacle,
+        partial(fused.scan, engine="cpu"),
+    ),
+    "torch": Engine(
+        "plain PyTorch with its backward written out, on any device",
+        _fused_obstacle,
+        partial(fused.scan, engine="torch"),
+    ),
+    "reference": Engine(
+        "a Python loop over the equations, on any device, with any callable",
+        lambda tensors, choices: None,
+        reference.scan,
+    ),
+}
+"""Every engine by name, the one that `auto` prefers first."""
