@@ -11,6 +11,7 @@ from torch.nn import functional as F
 from rda.activations import Choices, log_softplus, softplus
 from rda.equations import LogState
 from rda.scan.fused import Trace
+from rda.scan.rows import for_rows
 
 
 def forward(
@@ -24,54 +25,85 @@ def forward(
     reverse: bool,
     keep: bool,
 ) -> Trace:
-    projected = input if input_weight is None else F.linear(input, input_weight, bias)
-    time, batch, units = projected.shape[0], projected.shape[1], weight.shape[1]
-    sequence = (time, batch, units)
-    running = _running(lengths, time)
-    averages = projected.new_empty(sequence)
-    # The input's projection is read once, so what is saved may take its place.
-    own = torch.empty_like(projected) if input_weight is None and keep else projected
-    saved = own if keep else projected.new_empty(0)
+    time, batch, units = input.shape[0], input.shape[1], weight.shape[1]
+    blocks = _project(input, input_weight, bias, choices.input_blocks)
+    averages = blocks.new_empty(time, batch, units)
     has_slopes = keep and choices.attention != "exp"
-    slopes = projected.new_empty(sequence if has_slopes else 0)
+    slopes = blocks.new_empty((time, batch, units) if has_slopes else 0)
+    final = LogState(torch.empty_like(start.r), torch.empty_like(start.l))
+    running = _running(lengths, time)
 
-    r, l = start.r.clone(), start.l.clone()
-    h = choices.f_h(r)
-    transposed = weight.t()
-    gates = projected.new_empty(batch, weight.shape[0])
-    z, s = torch.empty_like(r), torch.empty_like(r)
-    for t in reversed(range(time)) if reverse else range(time):
-        u = projected[t, :, :units]
-        torch.addmm(projected[t, :, units:], h, transposed, out=gates)
-        g, a, *gamma = gates.split(units, dim=1)
-        g.tanh_()
-        torch.mul(u, g, out=z)
-        alpha, slope = _log_attention(a, str(choices.attention), has_slopes)
-        kept = l if not gamma else l + F.logsigmoid(gamma[0])
-        p = alpha - kept
-        if choices.attention == "relu":
-            p.masked_fill_(alpha == -torch.inf, -torch.inf)
-        torch.sigmoid(p, out=s)
-        new_r, new_l = torch.lerp(r, z, s), torch.logaddexp(kept, alpha)
-        if keep:
-            saved[t, :, :units] = u
-            saved[t, :, units : 2 * units] = g
-            saved[t, :, 2 * units : 3 * units] = p
-            if gamma:
-                torch.sigmoid(gamma[0].neg_(), out=saved[t, :, 3 * units :])
-            if slope is not None:
-                slopes[t] = slope
-        if running is not None:
-            new_r, new_l = torch.where(running[t], new_r, r), torch.where(running[t], new_l, l)
-        r, l = new_r, new_l
-        h = choices.f_h(r)
-        averages[t] = r
+    def loop(rows: slice) -> None:
+        masks = None if running is None else running[:, rows]
+        slope_rows = slopes[:, rows] if has_slopes else None
+        begin = LogState(start.r[rows], start.l[rows])
+        end = _forward_loop(
+            blocks[:, :, rows],
+            weight,
+            begin,
+            choices,
+            masks,
+            reverse,
+            averages[:, rows],
+            slope_rows,
+        )
+        final.r[rows] = end.r
+        final.l[rows] = end.l
+
+    for_rows(loop, input)
     if running is not None:
         averages.masked_fill_(~running, 0.0)
     output = choices.f_o(choices.f_h(averages))
     if output is averages or not keep:
-        averages = projected.new_empty(0)
-    return Trace(output, r, l, averages, saved, slopes)
+        averages = blocks.new_empty(0)
+    saved = blocks.view(time, batch, -1) if keep else blocks.new_empty(0)
+    return Trace(output, *final, averages, saved, slopes)
+
+
+def _forward_loop(
+    blocks: Tensor,
+    weight: Tensor,
+    start: LogState,
+    choices: Choices,
+    running: Tensor | None,
+    reverse: bool,
+    averages: Tensor,
+    slopes: Tensor | None,
+) -> LogState:
+    """Over time; u, tanh g, p, sigma(-gamma~) take the place of the projections."""
+    u, g, a, *gamma = blocks
+    time, batch, units = u.shape
+    r, l = start
+    h = choices.f_h(r)
+    transposed = weight.t()
+    product = u.new_empty(batch, weight.shape[0])
+    z, s = torch.empty_like(r), torch.empty_like(r)
+    for t in reversed(range(time)) if reverse else range(time):
+        torch.mm(h, transposed, out=product)
+        for block, recurrent in zip(blocks[1:], product.split(units, dim=1), strict=True):
+            block[t].add_(recurrent)
+        # tanh as 2 sigma(2x) - 1: torch's own takes three times as long on a CPU, and what
+        # rounding this adds (1e-7 of 1) the product before it has already.
+        tanh_g = g[t].mul_(2).sigmoid_().mul_(2).sub_(1)
+        torch.mul(u[t], tanh_g, out=z)
+        alpha, slope = _log_attention(a[t], str(choices.attention), slopes is not None)
+        kept = l
+        if gamma:
+            kept = l + F.logsigmoid(gamma[0][t])
+            gamma[0][t].neg_().sigmoid_()
+        new_l = torch.logaddexp(kept, alpha)
+        weightless = alpha == -torch.inf if choices.attention == "relu" else None
+        p = torch.sub(alpha, kept, out=a[t])
+        if weightless is not None:
+            p.masked_fill_(weightless, -torch.inf)
+        if slopes is not None and slope is not None:
+            slopes[t] = slope
+        new_r = torch.lerp(r, z, torch.sigmoid(p, out=s), out=averages[t])
+        if running is not None:
+            new_r, new_l = torch.where(running[t], new_r, r), torch.where(running[t], new_l, l)
+        r, l = new_r, new_l
+        h = choices.f_h(r)
+    return LogState(r, l)
 
 
 def backward(
@@ -84,53 +116,110 @@ def backward(
     lengths: Tensor | None,
     reverse: bool,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    time, _, units = trace.output.shape
+    time, batch, units = trace.output.shape
     running = _running(lengths, time)
+    blocks = trace.saved.view(choices.input_blocks, time, batch, units)
     averages = trace.averages if trace.averages.numel() else trace.output
-    through_h = d_output
-    if choices.output == "tanh":
-        through_h = d_output * (1 - trace.output.square())
     d_projected = torch.empty_like(trace.saved)
-    d_r, d_l = d_final.r.clone(), d_final.l.clone()
+    d_r0, d_l0 = torch.empty_like(r0), torch.empty_like(r0)
+
+    def loop(rows: slice) -> None:
+        d_start = _backward_loop(
+            d_output[:, rows],
+            LogState(d_final.r[rows], d_final.l[rows]),
+            weight,
+            r0[rows],
+            trace.output[:, rows],
+            averages[:, rows],
+            blocks[:, :, rows],
+            trace.slopes[:, rows] if trace.slopes.numel() else None,
+            choices,
+            None if running is None else running[:, rows],
+            reverse,
+            d_projected[:, rows],
+        )
+        d_r0[rows] = d_start.r
+        d_l0[rows] = d_start.l
+
+    for_rows(loop, d_output)
+    return d_projected, d_r0, d_l0
+
+
+def _backward_loop(
+    d_output: Tensor,
+    d_final: LogState,
+    weight: Tensor,
+    r0: Tensor,
+    output: Tensor,
+    averages: Tensor,
+    blocks: Tensor,
+    slopes: Tensor | None,
+    choices: Choices,
+    running: Tensor | None,
+    reverse: bool,
+    d_projected: Tensor,
+) -> LogState:
+    """Back over time; fills `d_projected` and returns the gradient of the start."""
+    time, _, units = output.shape
+    u, tanh_g, p, *keep_slope = blocks
+    d_r, d_l = d_final
     d_h = torch.zeros_like(d_r)
-    e = torch.empty_like(d_r)
     for t in range(time) if reverse else reversed(range(time)):
-        u, tanh_g, p, *keep_slope = trace.saved[t].split(units, dim=1)
         before = t + 1 if reverse else t - 1
         r_before = averages[before] if 0 <= before < time else r0
         if running is not None and reverse and 0 <= before < time:
             r_before = torch.where(running[before], r_before, r0)
-        torch.add(through_h[t], d_h, out=e)
+        e = _before(choices.output, d_output[t], output[t]) + d_h
         if choices.hidden == "tanh":
-            e.mul_(1 - averages[t].tanh().square_())
+            e = _before("tanh", e, averages[t].tanh())
         e.add_(d_r)
-        s = torch.sigmoid(p)
-        rest = torch.sigmoid(-p)
-        pull = torch.addcmul(-r_before, u, tanh_g).mul_(e)
+        s = torch.sigmoid(p[t])
+        rest = torch.sigmoid(-p[t])
+        pull = (u[t] * tanh_g[t]).sub_(r_before).mul_(e)
         d_z = e * s
-        d_a = torch.addcmul(d_l, pull, rest).mul_(s)
         d_kept = torch.addcmul(d_l, pull, s, value=-1).mul_(rest)
-        if trace.slopes.numel():
-            d_a.mul_(trace.slopes[t])
-        to = d_projected[t].split(units, dim=1)
-        torch.mul(d_z, tanh_g, out=to[0])
-        torch.mul(d_z.mul_(u), 1 - tanh_g.square(), out=to[1])
-        to[2].copy_(d_a)
-        if keep_slope:
-            torch.mul(d_kept, keep_slope[0], out=to[3])
-        new_d_r = e * rest
+        d_u, d_g, d_a, *d_gamma = d_projected[t].split(units, dim=1)
+        torch.mul(d_z, tanh_g[t], out=d_u)
+        d_z.mul_(u[t])
+        torch.addcmul(d_z, d_z, tanh_g[t].square(), value=-1, out=d_g)
+        torch.mul(torch.addcmul(d_l, pull, rest), s, out=d_a)
+        if slopes is not None:
+            d_a.mul_(slopes[t])
+        if d_gamma:
+            torch.mul(d_kept, keep_slope[0][t], out=d_gamma[0])
+        d_r_before = e.mul_(rest)
         if running is not None:
             d_projected[t].masked_fill_(~running[t], 0.0)
-            new_d_r = torch.where(running[t], new_d_r, d_r)
+            d_r_before = torch.where(running[t], d_r_before, d_r)
             d_kept = torch.where(running[t], d_kept, d_l)
-            product = d_projected[t, :, units:] @ weight
-            d_h = torch.where(running[t], product, d_h)
+            d_h = torch.where(running[t], d_projected[t, :, units:] @ weight, d_h)
         else:
             torch.mm(d_projected[t, :, units:], weight, out=d_h)
-        d_r, d_l = new_d_r, d_kept
-    if choices.hidden == "tanh":
-        d_h.mul_(1 - r0.tanh().square_())
-    return d_projected, d_r + d_h, d_l
+        d_r, d_l = d_r_before, d_kept
+    return LogState(d_r + _before(choices.hidden, d_h, r0.tanh()), d_l)
+
+
+def _project(
+    input: Tensor, input_weight: Tensor | None, bias: Tensor | None, blocks: int
+) -> Tensor:
+    """W x + b as (blocks, time, batch, hidden): a step of a block then lies in one piece."""
+    time, batch, features = input.shape
+    if input_weight is None:
+        return input.view(time, batch, blocks, -1).permute(2, 0, 1, 3).contiguous()
+    made = input.new_empty(blocks, time * batch, input_weight.shape[0] // blocks)
+    flat = input.reshape(time * batch, features)
+    for k, rows in enumerate(input_weight.chunk(blocks)):
+        torch.mm(flat, rows.t(), out=made[k])
+        if bias is not None:
+            made[k].add_(bias.chunk(blocks)[k])
+    return made.view(blocks, time, batch, -1)
+
+
+def _before(function: object, gradient: Tensor, value: Tensor) -> Tensor:
+    """The gradient before tanh (or the identity), from the one after it and tanh's value."""
+    if function == "identity":
+        return gradient
+    return torch.addcmul(gradient, gradient, value.square(), value=-1)
 
 
 def _running(lengths: Tensor | None, time: int) -> Tensor | None:
