@@ -56,7 +56,7 @@ def forward(
     output = choices.f_o(choices.f_h(averages))
     if output is averages or not keep:
         averages = blocks.new_empty(0)
-    saved = blocks.view(time, batch, -1) if keep else blocks.new_empty(0)
+    saved = blocks.view(time, batch, len(blocks) * units) if keep else blocks.new_empty(0)
     return Trace(output, *final, averages, saved, slopes)
 
 
@@ -205,14 +205,16 @@ def _project(
     """W x + b as (blocks, time, batch, hidden): a step of a block then lies in one piece."""
     time, batch, features = input.shape
     if input_weight is None:
-        return input.view(time, batch, blocks, -1).permute(2, 0, 1, 3).contiguous()
-    made = input.new_empty(blocks, time * batch, input_weight.shape[0] // blocks)
+        split = input.view(time, batch, blocks, features // blocks)
+        return split.permute(2, 0, 1, 3).contiguous()
+    units = input_weight.shape[0] // blocks
+    made = input.new_empty(blocks, time * batch, units)
     flat = input.reshape(time * batch, features)
     for k, rows in enumerate(input_weight.chunk(blocks)):
         torch.mm(flat, rows.t(), out=made[k])
         if bias is not None:
             made[k].add_(bias.chunk(blocks)[k])
-    return made.view(blocks, time, batch, -1)
+    return made.view(blocks, time, batch, units)
 
 
 def _before(function: object, gradient: Tensor, value: Tensor) -> Tensor:

@@ -414,10 +414,12 @@ void forward_share(const Forward<T>& x, const Sizes& n, const Packed<T>& with, c
         for (int i = 0; i < rows; ++i) {
           const int64_t row = first + i, state = row * H + unit;
           const int64_t out = (t * n.batch + row) * H + unit;
+          T* saved = x.saved ? x.saved + (t * n.batch + row) * n.blocks * H + unit : nullptr;
           if (x.lengths && t >= x.lengths[row]) {
             store<T>(h_to + state, load<T>(h_from + state, lanes), lanes);
-            store<T>(x.output + out, all<T>(0), lanes);
-            if (x.averages) store<T>(x.averages + out, all<T>(0), lanes);
+            for (T* kept : {x.output, x.averages, x.slopes})
+              if (kept) store<T>(kept + out, all<T>(0), lanes);
+            for (int k = 0; saved && k < n.blocks; ++k) store<T>(saved + k * H, all<T>(0), lanes);
             continue;
           }
           const Step<T> to = step<T>(load<T>(x.r + state, lanes), load<T>(x.l + state, lanes),
@@ -428,8 +430,7 @@ void forward_share(const Forward<T>& x, const Sizes& n, const Packed<T>& with, c
           store<T>(h_to + state, h, lanes);
           store<T>(x.output + out, n.output_tanh ? tanh<T>(h) : h, lanes);
           if (x.averages) store<T>(x.averages + out, to.r, lanes);
-          if (x.saved) {
-            T* saved = x.saved + (t * n.batch + row) * n.blocks * H + unit;
+          if (saved) {
             store<T>(saved, u[i][0], lanes);
             store<T>(saved + H, to.tanh_g, lanes);
             store<T>(saved + 2 * H, to.p, lanes);

@@ -1,0 +1,164 @@
+"""Compiling at first use: several processes at once, broken caches, no compiler at all."""
+
+import hashlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rda.scan.cpu import build
+
+ROOT = Path(__file__).parents[2]
+RUN = """
+import warnings
+warnings.simplefilter("always")
+import torch, rda
+layer = rda.RDA(3, 5)
+output, _ = layer(torch.ones(4, 2, 3))
+output.sum().backward()
+from rda.functional import Choices, select
+print(select("auto", torch.ones(1), Choices()).name, output.isfinite().all().item())
+"""
+
+
+def environment(cache, **changes):
+    return {**os.environ, "RDA_CACHE": str(cache), "OMP_NUM_THREADS": "1", **changes}
+
+
+def start(cache, code=RUN, **changes):
+    return subprocess.Popen(
+        [sys.executable, "-c", code],
+        env=environment(cache, **changes),
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def finish(process):
+    output, complaints = process.communicate(timeout=240)
+    assert process.returncode == 0, complaints
+    return output.strip(), complaints
+
+
+@pytest.fixture
+def hidden_compiler(tmp_path):
+    """A PATH on which there is no compiler."""
+    return {"PATH": str(tmp_path), "CXX": ""}
+
+
+def test_ten_processes_at_once_compile_once_and_all_succeed(tmp_path):
+    processes = [start(tmp_path) for _ in range(10)]
+    told = [finish(process) for process in processes]
+    assert [output for output, _ in told] == ["cpu True"] * 10
+    assert [complaints for _, complaints in told] == [""] * 10
+    assert len(list(tmp_path.glob("*.so"))) == 1
+
+
+def test_a_broken_cache_is_rebuilt(tmp_path, monkeypatch):
+    monkeypatch.setenv("RDA_CACHE", str(tmp_path))
+    build.load()
+    (library,) = tmp_path.glob("*.so")
+    digest, whole = library.with_suffix(".sha256"), library.read_bytes()
+
+    def replace(path, content):
+        path.unlink()  # a new file: the old one is still mapped by this process
+        path.write_bytes(content)
+
+    for damage in (
+        lambda: replace(library, whole[: len(whole) // 2]),
+        lambda: replace(library, b""),
+        lambda: replace(digest, b"0"),
+        library.unlink,
+    ):
+        damage()
+        assert build.load().rda_vector_bytes() in (16, 32, 64)
+        assert hashlib.sha256(library.read_bytes()).hexdigest() == digest.read_text()
+
+
+def test_a_compiler_killed_half_way_leaves_nothing_that_is_taken_for_whole(tmp_path):
+    """A compiler that dies after writing half a file: the next process starts afresh."""
+    killer = tmp_path / "killer"
+    killer.write_text(
+        """#!/bin/sh
+while [ $# -gt 1 ]; do [ "$1" = -o ] && echo half > "$2"; shift; done
+kill -9 $PPID
+"""
+    )
+    killer.chmod(0o755)
+    process = start(tmp_path / "cache", CXX=str(killer))
+    process.communicate(timeout=240)
+    assert process.returncode == -9
+    assert finish(start(tmp_path / "cache")) == ("cpu True", "")
+
+
+def test_without_a_compiler_the_fallback_serves_and_says_so_once(tmp_path, hidden_compiler):
+    output, complaints = finish(start(tmp_path / "cache", **hidden_compiler))
+    assert output == "torch True"
+    assert complaints.count("EngineWarning") == 1
+    assert "no C++ compiler found" in complaints
+
+
+def test_a_folder_that_cannot_be_written_gives_the_fallback_and_one_line(tmp_path):
+    """A folder that is a file, and (where the kernel refuses even root) a read-only one."""
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    for folder in (blocked / "cache", Path("/proc/self/fdinfo")):
+        output, complaints = finish(start(folder))
+        assert output == "torch True"
+        assert complaints.count("EngineWarning") == 1
+        assert "set RDA_CACHE" in complaints
+
+
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() != 0, reason="needs root to be another user")
+def test_a_read_only_folder_of_another_user(tmp_path):
+    folder = tmp_path / "cache"
+    folder.mkdir(mode=0o555)
+    # What this user may not read is imported before becoming another.
+    warm = RUN.replace("RDA(3, 5)", "RDA(3, 5, engine='torch')").split("from rda.functional")[0]
+    code = f"{warm}\nimport os; os.setuid(65534)\n{RUN}"
+    for parent in [folder, *folder.parents]:
+        if parent.stat().st_uid == 0 and parent != Path("/"):
+            parent.chmod(parent.stat().st_mode | 0o055)
+    output, complaints = finish(start(folder, code, HOME=str(folder)))
+    assert output == "torch True"
+    assert complaints.count("EngineWarning") == 1
+    assert "Permission denied" in complaints
+
+
+def test_a_compiler_that_cannot_compile_gives_the_fallback(tmp_path):
+    broken = tmp_path / "broken"
+    broken.write_text("#!/bin/sh\necho 'kernel.cpp:1: error: no idea' >&2; exit 1\n")
+    broken.chmod(0o755)
+    output, complaints = finish(start(tmp_path / "cache", CXX=str(broken)))
+    assert output == "torch True"
+    assert "error: no idea" in complaints
+    assert not list((tmp_path / "cache").glob("*.so"))
+
+
+def test_asking_for_the_compiled_engine_without_a_compiler_raises(tmp_path, hidden_compiler):
+    code = """
+import torch, rda
+try:
+    rda.RDA(3, 5, engine="cpu")(torch.ones(4, 2, 3))
+except rda.EngineUnavailableError as error:
+    print(error)
+"""
+    output, _ = finish(start(tmp_path / "cache", code, **hidden_compiler))
+    assert "engine 'cpu' cannot serve this call: no C++ compiler found" in output
+
+
+def test_everything_else_passes_on_the_fallback(tmp_path, hidden_compiler):
+    files = ("test_layers.py", "test_conventions.py", "test_cells.py", "test_catalogue.py")
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist"]
+        + [str(ROOT / "tests" / name) for name in files],
+        env=environment(tmp_path / "cache", **hidden_compiler),
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout[-3000:]
