@@ -11,7 +11,7 @@ from torch.nn import functional as F
 from rda.activations import Choices, log_softplus, softplus
 from rda.equations import LogState
 from rda.scan.fused import Trace
-from rda.scan.rows import for_rows
+from rda.scan.memory import empty
 
 
 def forward(
@@ -27,33 +27,19 @@ def forward(
 ) -> Trace:
     time, batch, units = input.shape[0], input.shape[1], weight.shape[1]
     blocks = _project(input, input_weight, bias, choices.input_blocks)
-    averages = blocks.new_empty(time, batch, units)
+    averages = empty(blocks, time, batch, units)
     has_slopes = keep and choices.attention != "exp"
     slopes = blocks.new_empty((time, batch, units) if has_slopes else 0)
-    final = LogState(torch.empty_like(start.r), torch.empty_like(start.l))
     running = _running(lengths, time)
-
-    def loop(rows: slice) -> None:
-        masks = None if running is None else running[:, rows]
-        slope_rows = slopes[:, rows] if has_slopes else None
-        begin = LogState(start.r[rows], start.l[rows])
-        end = _forward_loop(
-            blocks[:, :, rows],
-            weight,
-            begin,
-            choices,
-            masks,
-            reverse,
-            averages[:, rows],
-            slope_rows,
-        )
-        final.r[rows] = end.r
-        final.l[rows] = end.l
-
-    for_rows(loop, input)
+    final = _forward_loop(
+        blocks, weight, start, choices, running, reverse, averages, slopes if has_slopes else None
+    )
     if running is not None:
         averages.masked_fill_(~running, 0.0)
-    output = choices.f_o(choices.f_h(averages))
+    output = averages
+    for function in (choices.hidden, choices.output):
+        if function == "tanh":
+            output = torch.tanh(output, out=empty(averages, time, batch, units))
     if output is averages or not keep:
         averages = blocks.new_empty(0)
     saved = blocks.view(time, batch, len(blocks) * units) if keep else blocks.new_empty(0)
@@ -103,7 +89,7 @@ def _forward_loop(
             new_r, new_l = torch.where(running[t], new_r, r), torch.where(running[t], new_l, l)
         r, l = new_r, new_l
         h = choices.f_h(r)
-    return LogState(r, l)
+    return LogState(r.clone(), l.clone())
 
 
 def backward(
@@ -120,29 +106,13 @@ def backward(
     running = _running(lengths, time)
     blocks = trace.saved.view(choices.input_blocks, time, batch, units)
     averages = trace.averages if trace.averages.numel() else trace.output
-    d_projected = torch.empty_like(trace.saved)
-    d_r0, d_l0 = torch.empty_like(r0), torch.empty_like(r0)
-
-    def loop(rows: slice) -> None:
-        d_start = _backward_loop(
-            d_output[:, rows],
-            LogState(d_final.r[rows], d_final.l[rows]),
-            weight,
-            r0[rows],
-            trace.output[:, rows],
-            averages[:, rows],
-            blocks[:, :, rows],
-            trace.slopes[:, rows] if trace.slopes.numel() else None,
-            choices,
-            None if running is None else running[:, rows],
-            reverse,
-            d_projected[:, rows],
-        )
-        d_r0[rows] = d_start.r
-        d_l0[rows] = d_start.l
-
-    for_rows(loop, d_output)
-    return d_projected, d_r0, d_l0
+    d_projected = empty(trace.saved, *trace.saved.shape)
+    slopes = trace.slopes if trace.slopes.numel() else None
+    d_start = _backward_loop(
+        d_output, d_final, weight, r0, trace.output, averages, blocks, slopes, choices, running,
+        reverse, d_projected,
+    )  # fmt: skip
+    return d_projected, *d_start
 
 
 def _backward_loop(
@@ -196,7 +166,7 @@ def _backward_loop(
         else:
             torch.mm(d_projected[t, :, units:], weight, out=d_h)
         d_r, d_l = d_r_before, d_kept
-    return LogState(d_r + _before(choices.hidden, d_h, r0.tanh()), d_l)
+    return LogState(d_r + _before(choices.hidden, d_h, r0.tanh()), d_l.clone())
 
 
 def _project(
@@ -208,12 +178,11 @@ def _project(
         split = input.view(time, batch, blocks, features // blocks)
         return split.permute(2, 0, 1, 3).contiguous()
     units = input_weight.shape[0] // blocks
-    made = input.new_empty(blocks, time * batch, units)
+    made = empty(input, blocks, time * batch, units)
     flat = input.reshape(time * batch, features)
+    biases = input.new_zeros(len(input_weight)) if bias is None else bias
     for k, rows in enumerate(input_weight.chunk(blocks)):
-        torch.mm(flat, rows.t(), out=made[k])
-        if bias is not None:
-            made[k].add_(bias.chunk(blocks)[k])
+        torch.addmm(biases.chunk(blocks)[k], flat, rows.t(), out=made[k])
     return made.view(blocks, time, batch, units)
 
 

@@ -14,7 +14,6 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from importlib import resources
 from pathlib import Path
 
 COMPILERS = ("c++", "g++", "clang++")
@@ -48,7 +47,7 @@ def cache_folder() -> Path:
 
 def load() -> ctypes.CDLL:
     """The compiled kernel, from the cache or compiled now."""
-    source = (resources.files(__package__) / "kernel.cpp").read_text()
+    source = Path(__file__).with_name("kernel.cpp").read_text()
     with_compiler = compiler()
     if with_compiler is None:
         raise BuildError(f"no C++ compiler found (looked for $CXX, {', '.join(COMPILERS)})")

@@ -15,9 +15,6 @@
 #include <thread>
 #include <vector>
 
-#ifdef __linux__
-#include <sys/mman.h>
-#endif
 #ifdef __AVX__
 #include <immintrin.h>
 #endif
@@ -599,14 +596,6 @@ void rda_forward_float(const Forward<float>* x, const Sizes* n) { forward(*x, *n
 void rda_forward_double(const Forward<double>* x, const Sizes* n) { forward(*x, *n); }
 void rda_backward_float(const Backward<float>* x, const Sizes* n) { backward(*x, *n); }
 void rda_backward_double(const Backward<double>* x, const Sizes* n) { backward(*x, *n); }
-// Large fresh buffers are faulted in page by page, which costs more than filling them.
-void rda_prefer_huge_pages(void* start, int64_t bytes) {
-#if defined(__linux__) && defined(MADV_HUGEPAGE)
-  const uintptr_t page = 4096, from = ((uintptr_t)start + page - 1) / page * page;
-  const uintptr_t to = ((uintptr_t)start + bytes) / page * page;
-  if (to > from) madvise((void*)from, to - from, MADV_HUGEPAGE);
-#endif
-}
 int rda_vector_bytes() { return VECTOR_BYTES; }
 int rda_has_threads() {
 #ifdef _OPENMP

@@ -10,8 +10,8 @@ from rda.activations import Choices
 from rda.equations import LogState
 from rda.scan.cpu.build import BuildError, load
 from rda.scan.fused import Trace, output_is_average
+from rda.scan.memory import empty
 
-HUGE_PAGES_FROM = 1 << 20
 ATTENTION_CODES = {"exp": 0, "relu": 1, "softplus": 2, "sigmoid": 3}
 
 
@@ -42,11 +42,9 @@ Backward = _structure(
 def library() -> ctypes.CDLL | str:
     """The kernel, or the reason why there is none."""
     try:
-        loaded = load()
+        return load()
     except BuildError as error:
         return str(error)
-    loaded.rda_prefer_huge_pages.argtypes = (ctypes.c_void_p, ctypes.c_int64)
-    return loaded
 
 
 def obstacle() -> str | None:
@@ -67,15 +65,15 @@ def forward(
     keep: bool,
 ) -> Trace:
     time, batch, units = input.shape[0], input.shape[1], weight.shape[1]
-    output = _empty(input, time, batch, units)
+    output = empty(input, time, batch, units)
     r, l = torch.empty_like(start.r), torch.empty_like(start.l)
-    averages, saved, slopes = (_empty(input, 0) for _ in range(3))
+    averages, saved, slopes = (empty(input, 0) for _ in range(3))
     if keep:
-        saved = _empty(input, time, batch, choices.input_blocks * units)
+        saved = empty(input, time, batch, choices.input_blocks * units)
         if not output_is_average(choices):
-            averages = _empty(input, time, batch, units)
+            averages = empty(input, time, batch, units)
         if choices.attention != "exp":
-            slopes = _empty(input, time, batch, units)
+            slopes = empty(input, time, batch, units)
     tensors = (
         *(input, input_weight, bias, weight, *start, lengths),
         *(output, r, l, averages, saved, slopes),
@@ -94,19 +92,12 @@ def backward(
     lengths: Tensor | None,
     reverse: bool,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    d_projected = _empty(r0, *trace.saved.shape)
+    d_projected = empty(r0, *trace.saved.shape)
     d_r0, d_l0 = torch.empty_like(r0), torch.empty_like(r0)
     kept = (trace.output, trace.averages, trace.saved, trace.slopes)
     tensors = (d_output, *d_final, weight, r0, *kept, lengths, d_projected, d_r0, d_l0)
     _call("backward", Backward, tensors, trace.saved, weight, choices, reverse)
     return d_projected, d_r0, d_l0
-
-
-def _empty(like: Tensor, *shape: int) -> Tensor:
-    made = like.new_empty(shape)
-    if made.nbytes >= HUGE_PAGES_FROM:
-        _kernel().rda_prefer_huge_pages(made.data_ptr(), made.nbytes)
-    return made
 
 
 def _kernel() -> ctypes.CDLL:

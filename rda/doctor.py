@@ -1,0 +1,136 @@
+"""What this machine can run, which engine would serve, and whether each is right.
+
+python -m rda.doctor                        the paper's size on this machine
+python -m rda.doctor --units 64 --batch 8   another one
+python -m rda.doctor --attention softplus --device cuda
+"""
+
+import argparse
+import platform
+import sys
+import warnings
+
+import torch
+from torch import Tensor
+
+from rda import __version__
+from rda.activations import ATTENTION, HIDDEN, OUTPUT, Choices
+from rda.scan.cpu import build, kernel
+from rda.scan.dispatch import EngineWarning, scan, select
+from rda.scan.engines import ENGINES
+
+TOLERANCE = 1e-5
+"""Largest relative error of a gradient in float32, against the reference in float64."""
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Print the report; 1 where an engine that can serve gives wrong results, otherwise 0."""
+    asked = _parser().parse_args(arguments)
+    choices = Choices(asked.attention, asked.hidden, asked.output, not asked.no_discount)
+    example = torch.empty(
+        asked.time, asked.batch, choices.input_blocks * asked.units, device=asked.device
+    )
+    print(f"rda {__version__}, torch {torch.__version__}, Python {platform.python_version()}")
+    print(
+        f"machine     {platform.system()} {platform.machine()}, {torch.get_num_threads()} threads"
+    )
+    print(f"GPU         {_gpu()}")
+    print(f"compiler    {build.compiler() or 'none found'}")
+    print(f"cache       {build.cache_folder()}")
+    print(f"CPU kernel  {_kernel()}")
+    print()
+    healthy = True
+    for name, engine in ENGINES.items():
+        obstacle = engine.obstacle((example,), choices)
+        if obstacle is not None:
+            print(f"{name:<11} cannot serve: {obstacle.reason}")
+            continue
+        error = self_test(name, choices, asked.device)
+        healthy &= error < TOLERANCE
+        verdict = "right" if error < TOLERANCE else "WRONG"
+        print(f"{name:<11} {verdict}, relative error {error:.0e}: {engine.description}")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", EngineWarning)  # the lines above have said it
+        chosen = select("auto", example, choices)
+    shape = f"{asked.units} units, batch {asked.batch}, {asked.time} steps on {asked.device}"
+    print(f"\n{shape}: engine {chosen.name}\n  because: {chosen.reason}")
+    return 0 if healthy else 1
+
+
+def self_test(engine: str, choices: Choices, device: str) -> float:
+    """The largest relative error of output, states and gradients, ragged lengths included."""
+    generator = torch.Generator().manual_seed(0)
+
+    def draw(*shape: int) -> Tensor:
+        return torch.randn(*shape, generator=generator)
+
+    units = 37
+    projected = draw(20, 5, choices.input_blocks * units)
+    weight = draw(choices.recurrent_blocks * units, units) / units**0.5
+    if choices.attention == "relu":
+        # On ReLU's kink a rounding decides whether a step counts: keep every logit off it.
+        projected[..., 2 * units : 3 * units].abs_().add_(4.0)
+        weight[units : 2 * units].mul_(0.1)
+    lengths = torch.tensor([20, 3, 0, 11, 20], device=device)
+    found = []
+    for name, dtype in ((engine, torch.float32), ("reference", torch.float64)):
+        x, w = (tensor.to(device, dtype).requires_grad_() for tensor in (projected, weight))
+        output, final = scan(x, w, None, choices, lengths=lengths, engine=name)
+        gradients = torch.autograd.grad(output.square().sum() + final.r.sum(), (x, w))
+        found.append([output.detach(), final.r.detach(), *gradients])
+    return max(
+        float((mine.double() - exact).norm() / exact.norm())
+        for mine, exact in zip(*found, strict=True)
+    )
+
+
+def _gpu() -> str:
+    if not torch.cuda.is_available():
+        return "none that torch can use"
+    return torch.cuda.get_device_name()
+
+
+def _kernel() -> str:
+    library = kernel.library()
+    if isinstance(library, str):
+        return f"none: {library}"
+    threads = "with threads" if library.rda_has_threads() else "on one thread (no OpenMP)"
+    return f"compiled, vectors of {8 * library.rda_vector_bytes()} bits, {threads}"
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m rda.doctor",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--units", type=_positive, default=250, help="hidden size (250)")
+    parser.add_argument("--batch", type=_positive, default=100, help="rows (100)")
+    parser.add_argument("--time", type=_positive, default=1000, help="steps (1000)")
+    parser.add_argument("--device", type=_device, default="cpu", help="cpu, cuda, cuda:1, ...")
+    parser.add_argument("--attention", choices=sorted(ATTENTION), default="exp", help="f_a (exp)")
+    parser.add_argument(
+        "--hidden", choices=sorted(HIDDEN), default="identity", help="f_h (identity)"
+    )
+    parser.add_argument("--output", choices=sorted(OUTPUT), default="tanh", help="f_o (tanh)")
+    parser.add_argument("--no-discount", action="store_true", help="never forget, as the RWA")
+    return parser
+
+
+def _positive(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"should be 1 or more, got {value}")
+    return value
+
+
+def _device(text: str) -> str:
+    try:
+        torch.empty(1, device=text)
+    except (RuntimeError, AssertionError) as error:
+        raise argparse.ArgumentTypeError(str(error).splitlines()[0]) from None
+    return text
+
+
+if __name__ == "__main__":
+    sys.exit(main())
