@@ -2,12 +2,12 @@
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from rda.activations import Activation, Choices
 from rda.checks import check_input, check_state
-from rda.equations import LogState, gates, output, stable_hidden, stable_step
+from rda.equations import LogState, output
 from rda.precision import autocast_off, compute_dtype, state_dtype
+from rda.scan.dispatch import scan
 from rda.state import State, from_log, no_history, to_log
 from rda.unit import Device, UnitModule
 
@@ -43,21 +43,20 @@ class _Cell(UnitModule):
                 history.
         """
         weight_ih, weight_hh, bias = self._group("")
-        owner = type(self).__name__
-        check_input(input, weight_ih, (1, 2), owner)
+        check_input(input, weight_ih, (1, 2), type(self).__name__)
         dtype = compute_dtype(input, weight_ih)
         started = self._start(input, state, dtype)
         with autocast_off(input):
-            weight_hh = weight_hh.to(dtype)
-            projected = F.linear(
-                input.to(dtype), weight_ih.to(dtype), None if bias is None else bias.to(dtype)
+            _, stepped = scan(
+                input.to(dtype).view(1, -1, self.input_size),
+                weight_hh.to(dtype),
+                LogState(*(part.reshape(-1, self.hidden_size) for part in started)),
+                self.choices,
+                input_weight=weight_ih.to(dtype),
+                bias=None if bias is None else bias.to(dtype),
             )
-            h = stable_hidden(started, self.choices)
-            recurrent = F.linear(h.to(dtype), weight_hh)
-            wide = state_dtype(dtype)
-            gate = gates(projected.to(wide), recurrent.to(wide), self.choices)
-            stepped = stable_step(started, gate, self.choices)
-        return from_log(stepped, dtype if state is None else state[0].dtype)
+            shaped = LogState(*(part.view(started.r.shape) for part in stepped))
+            return from_log(shaped, dtype if state is None else state[0].dtype)
 
     def readout(self, state: tuple[Tensor, Tensor]) -> Tensor:
         """RDA.output: o_t = f_o(h_t) of a state, what a layer puts out at that step."""

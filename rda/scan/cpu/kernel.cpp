@@ -265,6 +265,39 @@ inline void product(int rows, const T* from, int64_t stride, const T* panel, int
   }
 }
 
+template <class T> inline T total(V<T> x) {
+  T part[LANES<T>];
+  *(typename Vector<T>::loose*)part = x;
+  for (int half = LANES<T> / 2; half; half /= 2)
+    for (int i = 0; i < half; ++i) part[i] += part[i + half];
+  return part[0];
+}
+
+template <class T> inline T dot(const T* a, const T* b, int64_t length) {
+  V<T> sum[4] = {};
+  int64_t k = 0;
+  for (; k + 4 * LANES<T> <= length; k += 4 * LANES<T>)
+    for (int i = 0; i < 4; ++i)
+      sum[i] += load<T>(a + k + i * LANES<T>, LANES<T>) * load<T>(b + k + i * LANES<T>, LANES<T>);
+  for (; k < length; k += LANES<T>) {
+    const int lanes = (int)std::min<int64_t>(LANES<T>, length - k);
+    sum[0] += load<T>(a + k, lanes) * load<T>(b + k, lanes);
+  }
+  return total<T>((sum[0] + sum[1]) + (sum[2] + sum[3]));
+}
+
+// The same from weights as they are, (PANEL * units, depth): packing them for a step or two
+// would cost more than it saves.
+template <class T, int PANEL>
+inline void product_unpacked(int rows, const T* from, int64_t stride, const T* weight,
+                             int64_t units, int64_t unit, int lanes, int64_t depth,
+                             V<T> (&acc)[MOST_ROWS][PANEL]) {
+  for (int j = 0; j < PANEL; ++j)
+    for (int lane = 0; lane < lanes; ++lane)
+      for (int i = 0; i < rows; ++i)
+        acc[i][j][lane] += dot<T>(from + i * stride, weight + (j * units + unit + lane) * depth, depth);
+}
+
 template <class T> int64_t blocks_of(int64_t units) { return (units + LANES<T> - 1) / LANES<T>; }
 
 // (gates * units, depth) -> panels over units: [block][k][gate][lane]
@@ -362,7 +395,10 @@ template <class T> struct Forward {
   T *averages, *saved, *slopes;         // for the backward pass; null where not wanted
 };
 
-template <class T> struct Packed { T *recurrent, *from_input, *u, *bias, *hidden[2]; };
+template <class T> struct Packed {
+  bool is_packed;
+  T *recurrent, *from_input, *u, *bias, *hidden[2];
+};
 
 // The gates of some rows and one block of units, before their non-linearities; u comes first.
 template <class T, int GATES>
@@ -378,15 +414,26 @@ inline void gates_of(const Forward<T>& x, const Sizes& n, const Packed<T>& with,
       u[i][0] = bias[0];
       for (int j = 0; j < GATES; ++j) acc[i][j] = bias[j + 1];
     }
-    product<T, 1>(rows, in, width, with.u + block * width * LANES<T>, width, u);
-    product<T, GATES>(rows, in, width, with.from_input + block * width * GATES * LANES<T>, width, acc);
+    if (with.is_packed) {
+      const T* panel = with.from_input + block * width * GATES * LANES<T>;
+      product<T, 1>(rows, in, width, with.u + block * width * LANES<T>, width, u);
+      product<T, GATES>(rows, in, width, panel, width, acc);
+    } else {
+      const T* gated = x.input_weight + H * width;
+      product_unpacked<T, 1>(rows, in, width, x.input_weight, H, unit, lanes, width, u);
+      product_unpacked<T, GATES>(rows, in, width, gated, H, unit, lanes, width, acc);
+    }
   } else {
     for (int i = 0; i < rows; ++i) {
       u[i][0] = load<T>(in + i * width + unit, lanes);
       for (int j = 0; j < GATES; ++j) acc[i][j] = load<T>(in + i * width + (j + 1) * H + unit, lanes);
     }
   }
-  product<T, GATES>(rows, h + first * H, H, with.recurrent + block * H * GATES * LANES<T>, H, acc);
+  const T* from = h + first * H;
+  if (with.is_packed)
+    product<T, GATES>(rows, from, H, with.recurrent + block * H * GATES * LANES<T>, H, acc);
+  else
+    product_unpacked<T, GATES>(rows, from, H, x.weight, H, unit, lanes, H, acc);
 }
 
 template <class T, int GATES>
@@ -447,12 +494,14 @@ template <class T> void forward(const Forward<T>& x, const Sizes& n) {
   const int64_t blocks = blocks_of<T>(H), pairs = (blocks + BACK - 1) / BACK;
   const int64_t row = blocks * LANES<T>;  // one value a unit, padded
   std::vector<T> store;
-  T* free = aligned(store, row * (H * gates + inputs * (gates + 1) + gates + 1) + 2 * state);
   Packed<T> with;
-  with.recurrent = free;
-  with.from_input = with.recurrent + row * H * gates;
-  with.u = with.from_input + row * inputs * gates;
-  with.bias = with.u + row * inputs;
+  with.is_packed = n.time * n.batch >= 8;
+  const int64_t packed = with.is_packed ? row : 0;
+  with.recurrent =
+      aligned(store, packed * (H * gates + inputs * (gates + 1)) + row * (gates + 1) + 2 * state);
+  with.from_input = with.recurrent + packed * H * gates;
+  with.u = with.from_input + packed * inputs * gates;
+  with.bias = with.u + packed * inputs;
   with.hidden[0] = with.bias + row * (gates + 1);
   with.hidden[1] = with.hidden[0] + state;
   const std::vector<T> zeros(x.bias ? 0 : n.blocks * H);
@@ -460,12 +509,13 @@ template <class T> void forward(const Forward<T>& x, const Sizes& n) {
   Barrier everyone;
   in_parallel(n.threads, [&](int thread, int threads) {
     const int64_t from = blocks * thread / threads, to = blocks * (thread + 1) / threads;
-    pack_gates<T>(x.weight, gates, H, H, with.recurrent, from, to);
-    if (x.input_weight) {
+    if (with.is_packed) {
+      pack_gates<T>(x.weight, gates, H, H, with.recurrent, from, to);
       pack_gates<T>(x.input_weight, 1, H, inputs, with.u, from, to);
       pack_gates<T>(x.input_weight + H * inputs, gates, H, inputs, with.from_input, from, to);
-      pack_gates<T>(x.bias ? x.bias : zeros.data(), gates + 1, H, 1, with.bias, from, to);
     }
+    if (x.input_weight)
+      pack_gates<T>(x.bias ? x.bias : zeros.data(), gates + 1, H, 1, with.bias, from, to);
     for (int64_t i = state * thread / threads; i < state * (thread + 1) / threads; ++i) {
       x.r[i] = x.r0[i];
       x.l[i] = x.l0[i];
