@@ -4,8 +4,10 @@
     python benchmarks/speed.py --quick            a first impression, in seconds
     python benchmarks/speed.py --record cpu       also write results/cpu.json and README.md
 
-Subjects take turns within one process, so that whatever the machine is doing meets them all;
-figures are medians with the quartiles beside them. A training step is forward and backward over
+Subjects take turns within one process, so that whatever the machine is doing meets them all. A
+turn is one step that is not timed and one that is: the memory that a subject uses was last
+used by another one, and a training run would not pay for that at every step. Figures are medians
+with the quartiles beside them. A training step is forward and backward over
 the whole sequence. Peak memory is that of one training step in a fresh process, above what the
 process held before it.
 """
@@ -115,6 +117,7 @@ def compare(case: Case, rounds: int, progress: Progress) -> dict[str, dict[str, 
     for _ in range(rounds):
         for kind, action in actions.items():
             for name, model in models.items():
+                action(model, x)
                 samples[name][kind].append(seconds(action, model, x))
         progress.step(f"{case.units} units, batch {case.batch}")
     return {
@@ -215,7 +218,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--quick", action="store_true", help="two small sizes, seconds")
-    parser.add_argument("--rounds", type=int, help="turns a subject gets (15, quick: 5)")
+    parser.add_argument("--rounds", type=int, help="turns a subject gets (11, quick: 5)")
     parser.add_argument("--threads", type=int, help="threads for all (torch's default)")
     parser.add_argument("--record", metavar="NAME", help="write results/NAME.json and README.md")
     parser.add_argument("--memory-of", help=argparse.SUPPRESS)
@@ -226,7 +229,7 @@ def main() -> None:
     if asked.threads:
         torch.set_num_threads(asked.threads)
     cases = QUICK if asked.quick else CASES
-    rounds = asked.rounds or (5 if asked.quick else 15)
+    rounds = asked.rounds or (5 if asked.quick else 11)
     progress = Progress(len(cases) * rounds + 15)
     results: dict[str, object] = {"machine": machine(), "cases": []}
     for case in cases:
