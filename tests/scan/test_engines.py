@@ -423,7 +423,6 @@ def test_torch_compile_gives_the_same_and_never_unrolls_time(engine):
         torch.testing.assert_close(compiled(x), expected.detach())
 
 
-@pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated")  # torch's own use of it
 def test_forward_derivatives_and_vmap_find_their_way_to_the_reference():
     layer, x = rda.RDA(3, 4), torch.randn(5, 2, 3)
     expected = torch.stack([layer(x * k)[0] for k in (1.0, 2.0)])
