@@ -42,3 +42,11 @@ def test_a_quick_run_ends_with_a_table():
     assert done.returncode == 0, done.stderr
     for name in ("nn.LSTM", "nn.GRU", "RDA-exp-tanh", "RDACell"):
         assert f"| {name} |" in done.stdout
+
+
+def test_the_ratio_in_the_readme_is_the_recorded_one():
+    case = json.loads((FOLDER / "results" / "cpu.json").read_text())["cases"][0]
+    assert (case["units"], case["batch"]) == (250, 100)
+    medians = {name: times["training"]["median"] for name, times in case["times_ms"].items()}
+    ratio = medians["nn.LSTM"] / medians["RDA-exp-tanh"]
+    assert f"{ratio:.2f} times as fast as nn.LSTM" in (FOLDER.parent / "README.md").read_text()

@@ -1,9 +1,9 @@
 """One recurrent op with a hand-written backward, shared by every fused engine.
 
-`rda::scan` is one direction of one layer over time: the input's projection as one product, the
-recurrence in an engine's kernel, everything that the backward pass needs stored once, and the
-weights' gradients as one product after the loop. torch.compile sees one op and never unrolls
-time. Second derivatives fall back to the reference.
+`rda::scan` is one direction of one layer over time: projection and recurrence in an engine's
+kernel, everything that the backward pass needs stored once, and the weights' gradients as one
+product each after the loop. torch.compile sees one op and never unrolls time. Second derivatives
+fall back to the reference.
 """
 
 from collections.abc import Callable, Sequence

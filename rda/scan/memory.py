@@ -1,7 +1,7 @@
 """Large buffers on huge pages, where the system has them.
 
 A fresh buffer is faulted in page by page as it is first written, and at 4 KiB a page that costs
-more than filling it: of a training step with 250 units and a batch of 100, a fifth.
+more than filling it.
 """
 
 import ctypes
