@@ -163,9 +163,8 @@ def stream(units: int, steps: int, progress: Progress) -> dict[str, dict[str, fl
 def peak_memory(subject: str, case: Case) -> float | None:
     """Megabytes that one training step adds, in a process of its own; None but on Linux."""
     question = json.dumps({"subject": subject, **asdict(case)})
-    answer = subprocess.run(
-        [sys.executable, __file__, "--memory-of", question], capture_output=True, text=True
-    )
+    command = [sys.executable, __file__, "--threads", str(torch.get_num_threads())]
+    answer = subprocess.run([*command, "--memory-of", question], capture_output=True, text=True)
     return json.loads(answer.stdout) if answer.returncode == 0 else None
 
 
@@ -223,11 +222,15 @@ def main() -> None:
     parser.add_argument("--record", metavar="NAME", help="write results/NAME.json and README.md")
     parser.add_argument("--memory-of", help=argparse.SUPPRESS)
     asked = parser.parse_args()
+    if asked.rounds is not None and asked.rounds < 2:
+        parser.error("--rounds should be 2 or more: a spread needs that")
+    if asked.quick and asked.record:
+        parser.error("--quick is for looking: record a whole run")
+    if asked.threads:
+        torch.set_num_threads(asked.threads)
     if asked.memory_of:
         answer_memory(asked.memory_of)
         return
-    if asked.threads:
-        torch.set_num_threads(asked.threads)
     cases = QUICK if asked.quick else CASES
     rounds = asked.rounds or (5 if asked.quick else 11)
     progress = Progress(len(cases) * rounds + 15)

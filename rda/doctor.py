@@ -9,12 +9,14 @@ import argparse
 import platform
 import sys
 import warnings
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
 
 from rda import __version__
 from rda.activations import ATTENTION, HIDDEN, OUTPUT, Choices
+from rda.equations import LogState
 from rda.scan.cpu import build, kernel
 from rda.scan.dispatch import EngineWarning, scan, select
 from rda.scan.engines import ENGINES
@@ -35,8 +37,8 @@ def main(arguments: list[str] | None = None) -> int:
         f"machine     {platform.system()} {platform.machine()}, {torch.get_num_threads()} threads"
     )
     print(f"GPU         {_gpu()}")
-    print(f"compiler    {build.compiler() or 'none found'}")
-    print(f"cache       {build.cache_folder()}")
+    print(f"compiler    {_or_reason(lambda: ' '.join(build.compiler()))}")
+    print(f"cache       {_or_reason(lambda: str(build.cache_folder()))}")
     print(f"CPU kernel  {_kernel()}")
     print()
     healthy = True
@@ -58,30 +60,69 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def self_test(engine: str, choices: Choices, device: str) -> float:
-    """The largest relative error of output, states and gradients, ragged lengths included."""
+    """The largest relative error of output, states and gradients, over a few kinds of work."""
+    ragged = torch.tensor([20, 3, 0, 11, 20], device=device)
+    return max(
+        _error(engine, choices, device, 20, 5, 37, ragged, reverse=False),
+        _error(engine, choices, device, 20, 5, 37, ragged, reverse=True),
+        _error(engine, choices, device, 9, 1, 130, None, reverse=False),
+        _error(engine, choices, device, 2, 2, 37, None, reverse=False),
+    )
+
+
+def _error(
+    engine: str,
+    choices: Choices,
+    device: str,
+    time: int,
+    batch: int,
+    units: int,
+    lengths: Tensor | None,
+    reverse: bool,
+) -> float:
     generator = torch.Generator().manual_seed(0)
 
     def draw(*shape: int) -> Tensor:
         return torch.randn(*shape, generator=generator)
 
-    units = 37
-    projected = draw(20, 5, choices.input_blocks * units)
-    weight = draw(choices.recurrent_blocks * units, units) / units**0.5
+    tensors = [
+        draw(time, batch, 6),
+        draw(choices.recurrent_blocks * units, units) / units**0.5,
+        draw(choices.input_blocks * units, 6) / 6**0.5,
+        draw(choices.input_blocks * units),
+        draw(batch, units),
+        draw(batch, units),
+    ]
     if choices.attention == "relu":
         # On ReLU's kink a rounding decides whether a step counts: keep every logit off it.
-        projected[..., 2 * units : 3 * units].abs_().add_(4.0)
-        weight[units : 2 * units].mul_(0.1)
-    lengths = torch.tensor([20, 3, 0, 11, 20], device=device)
+        attention = slice(2 * units, 3 * units)
+        tensors[3][attention] = 6.0
+        tensors[2][attention] *= 0.1
+        tensors[1][units : 2 * units] *= 0.1
     found = []
     for name, dtype in ((engine, torch.float32), ("reference", torch.float64)):
-        x, w = (tensor.to(device, dtype).requires_grad_() for tensor in (projected, weight))
-        output, final = scan(x, w, None, choices, lengths=lengths, engine=name)
-        gradients = torch.autograd.grad(output.square().sum() + final.r.sum(), (x, w))
-        found.append([output.detach(), final.r.detach(), *gradients])
+        x, w, input_weight, bias, r, l = ready = [
+            tensor.to(device, dtype).requires_grad_() for tensor in tensors
+        ]
+        output, final = scan(
+            x, w, LogState(r, l), choices, input_weight=input_weight, bias=bias, lengths=lengths,
+            reverse=reverse, engine=name,
+        )  # fmt: skip
+        gradients = torch.autograd.grad(
+            output.square().sum() + final.r.sum() + final.l.sum(), ready
+        )
+        found.append([output.detach(), final.r.detach(), final.l.detach(), *gradients])
     return max(
         float((mine.double() - exact).norm() / exact.norm())
         for mine, exact in zip(*found, strict=True)
     )
+
+
+def _or_reason(question: Callable[[], str]) -> str:
+    try:
+        return question()
+    except build.BuildError as error:
+        return f"none: {error}"
 
 
 def _gpu() -> str:

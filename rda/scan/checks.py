@@ -40,6 +40,8 @@ def check_input(
     }
     if input_weight is not None:
         check_types(input_weight=(input_weight, Tensor))
+        if features == 0:
+            raise RuntimeError(f"input should have at least one feature, got {tuple(input.shape)}")
         expected["input_weight"] = (input_weight, (projected, features))
     else:
         expected["input"] = (input, (*input.shape[:2], projected))

@@ -123,7 +123,8 @@ def scan(
         steps = torch.arange(input.shape[0], device=input.device)
         running = steps[:, None] < lengths.to(input.device)
         input = input.masked_fill(~running[..., None], 0.0)
-    chosen = select(engine, input, choices, recurrent_weight, *state)
+    weights = (weight for weight in (input_weight, bias) if weight is not None)
+    chosen = select(engine, input, choices, recurrent_weight, *state, *weights)
     with autocast_off(input):
         return ENGINES[chosen.name].scan(
             input, input_weight, bias, recurrent_weight, LogState(*state), choices, lengths, reverse

@@ -68,10 +68,7 @@ def _forward_loop(
         torch.mm(h, transposed, out=product)
         for block, recurrent in zip(blocks[1:], product.split(units, dim=1), strict=True):
             block[t].add_(recurrent)
-        # tanh as 2 sigma(2x) - 1: torch's own takes three times as long on a CPU, and what
-        # rounding this adds (1e-7 of 1) the product before it has already.
-        tanh_g = g[t].mul_(2).sigmoid_().mul_(2).sub_(1)
-        torch.mul(u[t], tanh_g, out=z)
+        torch.mul(u[t], g[t].tanh_(), out=z)
         alpha, slope = _log_attention(a[t], str(choices.attention), slopes is not None)
         kept = l
         if gamma:
@@ -154,7 +151,8 @@ def _backward_loop(
         torch.addcmul(d_z, d_z, tanh_g[t].square(), value=-1, out=d_g)
         torch.mul(torch.addcmul(d_l, pull, rest), s, out=d_a)
         if slopes is not None:
-            d_a.mul_(slopes[t])
+            # A slope of zero is a step that was not seen at all, whatever came back to it.
+            d_a.mul_(slopes[t]).masked_fill_(slopes[t] == 0, 0.0)
         if d_gamma:
             torch.mul(d_kept, keep_slope[0][t], out=d_gamma[0])
         d_r_before = e.mul_(rest)

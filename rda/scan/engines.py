@@ -39,7 +39,7 @@ def _fused_obstacle(tensors: tuple[Tensor, ...], choices: Choices) -> Obstacle |
             return Obstacle(
                 f"{name} is a callable, and the engine knows the paper's functions by name", True
             )
-    if not torch.compiler.is_compiling() and any(map(_is_transformed, tensors)):
+    if _is_transformed(tensors):
         return Obstacle("torch.func and forward-mode derivatives need the reference", False)
     return None
 
@@ -56,12 +56,12 @@ def _cpu_obstacle(tensors: tuple[Tensor, ...], choices: Choices) -> Obstacle | N
     return None if missing is None else Obstacle(missing, True)
 
 
-def _is_transformed(tensor: Tensor) -> bool:
-    """Whether the tensor is inside torch.func (vmap, jvp, ...) or carries a forward gradient."""
-    wrapped: bool = torch._C._functorch.is_functorch_wrapped_tensor(tensor)
-    return wrapped or (
-        forward_ad._current_level >= 0 and forward_ad.unpack_dual(tensor).tangent is not None
-    )
+def _is_transformed(tensors: tuple[Tensor, ...]) -> bool:
+    """Whether this is inside torch.func (vmap, jvp, ...) or a tensor has a forward gradient."""
+    if forward_ad._current_level >= 0:
+        traced = torch.compiler.is_compiling()
+        return traced or any(forward_ad.unpack_dual(x).tangent is not None for x in tensors)
+    return torch._C._functorch.maybe_current_level() is not None
 
 
 def _cpu_kernel() -> fused.Kernel:

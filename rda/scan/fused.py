@@ -120,7 +120,7 @@ def run(
         recurrent_weight.to(dtype).contiguous(),
         LogState(start.r.contiguous(), start.l.contiguous()),
         choices,
-        None if lengths is None else lengths.to(input.device, torch.int64).contiguous(),
+        _ready_lengths(lengths, input),
         reverse,
         keep,
     )
@@ -128,6 +128,13 @@ def run(
         return trace
     averages = trace.output if keep and output_is_average(choices) else trace.averages
     return trace._replace(output=trace.output.to(input.dtype), averages=averages)
+
+
+def _ready_lengths(lengths: Tensor | None, input: Tensor) -> Tensor | None:
+    # Clamped, because traced code comes here with values that nobody could check.
+    if lengths is None:
+        return None
+    return lengths.to(input.device, torch.int64).clamp(0, input.shape[0]).contiguous()
 
 
 @scan_op.register_fake
@@ -200,8 +207,7 @@ def scan_backward_op(
     dtype = r0.dtype
     if output_sequence.dtype != dtype:
         output_sequence = choices.f_o(choices.f_h(averages))
-    if lengths is not None:
-        lengths = lengths.to(input.device, torch.int64).contiguous()
+    lengths = _ready_lengths(lengths, input)
     trace = Trace(output_sequence, d_r, d_l, averages, saved, slopes)
     weight = recurrent_weight.to(dtype).contiguous()
     d_projected, d_r0, d_l0 = KERNELS[engine]().backward(
@@ -376,7 +382,8 @@ def scan(
     """The op as an engine's `scan`."""
     tensors = (input, input_weight, bias, recurrent_weight, *start)
     keep = torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in tensors)
-    is_plain = type(input) in (Tensor, nn.Parameter) and not torch.compiler.is_compiling()
+    traced = torch.compiler.is_compiling() or torch._C._get_tracing_state() is not None
+    is_plain = type(input) in (Tensor, nn.Parameter) and not traced
     if keep or not is_plain:
         output, r, l, *_ = scan_op(
             input, input_weight, bias, recurrent_weight, *start, lengths, choices.attention,

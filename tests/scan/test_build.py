@@ -139,6 +139,42 @@ def test_a_compiler_that_cannot_compile_gives_the_fallback(tmp_path):
     assert not list((tmp_path / "cache").glob("*.so"))
 
 
+def test_a_compiler_with_options_and_a_relative_cache(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("RDA_CACHE", ".")
+    monkeypatch.setenv("CXX", "g++ -m64")
+    assert build.load().rda_vector_bytes() in (16, 32, 64)
+    assert len(list(tmp_path.glob("*.so"))) == 1
+
+
+def test_a_compiler_that_is_not_there_is_named(monkeypatch):
+    monkeypatch.setenv("CXX", "no-such-compiler -O3")
+    with pytest.raises(build.BuildError, match="no-such-compiler"):
+        build.compiler()
+
+
+def test_a_user_without_a_home_gets_a_reason(monkeypatch):
+    def lost():
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("RDA_CACHE", raising=False)
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr(Path, "home", lost)
+    with pytest.raises(build.BuildError, match="set RDA_CACHE"):
+        build.load()
+
+
+def test_a_whole_cache_serves_even_where_nothing_can_be_written(tmp_path, monkeypatch):
+    monkeypatch.setenv("RDA_CACHE", str(tmp_path))
+    build.load()
+
+    def refused(path):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(build, "_lock", refused)
+    assert build.load().rda_vector_bytes() in (16, 32, 64)
+
+
 def test_asking_for_the_compiled_engine_without_a_compiler_raises(tmp_path, hidden_compiler):
     code = """
 import torch, rda

@@ -59,6 +59,11 @@ WRONG = {
         "(6, 3)",
         lambda: scan(PROJECTED, WEIGHT, choices=Choices(discount=False)),
     ),
+    "no features": (
+        RuntimeError,
+        "at least one feature",
+        lambda: scan(torch.randn(5, 2, 0), WEIGHT, input_weight=torch.randn(12, 0)),
+    ),
     "weight dtype": (ValueError, "float64", lambda: scan(PROJECTED, WEIGHT.double())),
     "integers": (ValueError, "int64", lambda: scan(PROJECTED.long(), WEIGHT.long())),
     "weight device": (RuntimeError, "meta", lambda: scan(PROJECTED, WEIGHT.to("meta"))),

@@ -8,6 +8,7 @@ import warnings
 import pytest
 import torch
 from torch import nn
+from torch.autograd import forward_ad
 from torch.nn.utils.rnn import pack_sequence
 
 import rda
@@ -423,16 +424,79 @@ def test_torch_compile_gives_the_same_and_never_unrolls_time(engine):
         torch.testing.assert_close(compiled(x), expected.detach())
 
 
-def test_forward_derivatives_and_vmap_find_their_way_to_the_reference():
+@pytest.mark.parametrize("name", ["weight_ih_l0", "weight_hh_l0", "bias_l0"])
+def test_forward_derivatives_and_vmap_find_their_way_to_the_reference(name):
+    torch.manual_seed(0)
     layer, x = rda.RDA(3, 4), torch.randn(5, 2, 3)
-    expected = torch.stack([layer(x * k)[0] for k in (1.0, 2.0)])
-    batched = torch.vmap(lambda k: layer(x * k)[0])(torch.tensor([1.0, 2.0]))
+    truth = copy.deepcopy(layer)
+    truth.engine = "reference"
+    weight = layer.state_dict()[name].clone()
+
+    def output(one, value):
+        return torch.func.functional_call(one, {name: value}, (x,))[0]
+
+    direction = torch.randn_like(weight)
+    with forward_ad.dual_level():
+        dual = forward_ad.make_dual(weight, direction)
+        mine, exact = (forward_ad.unpack_dual(output(one, dual)).tangent for one in (layer, truth))
+    torch.testing.assert_close(mine, exact)
+    _, pushed = torch.func.jvp(lambda value: output(layer, value), (weight,), (direction,))
+    torch.testing.assert_close(pushed, exact)
+    several = torch.stack([weight, 2 * weight])
+    batched = torch.vmap(lambda value: output(layer, value))(several)
+    expected = torch.stack([output(truth, value) for value in several])
     torch.testing.assert_close(batched, expected, rtol=1e-5, atol=1e-6)
-    _, tangent = torch.func.jvp(lambda y: layer(y)[0], (x,), (torch.ones_like(x),))
-    assert tangent.isfinite().all()
     layer.engine = "cpu"
     with pytest.raises(rda.EngineUnavailableError, match="reference"):
-        torch.vmap(lambda k: layer(x * k)[0])(torch.tensor([1.0, 2.0]))
+        torch.vmap(lambda value: output(layer, value))(several)
+
+
+def test_forward_derivatives_inside_torch_compile():
+    torch.manual_seed(0)
+    layer, x = rda.RDA(3, 4), torch.randn(5, 2, 3)
+
+    def pushed(x, direction):
+        return torch.func.jvp(lambda y: layer(y)[0], (x,), (direction,))[1]
+
+    direction = torch.randn_like(x)
+    torch._dynamo.reset()
+    compiled = torch.compile(pushed, backend="aot_eager")(x, direction)
+    torch.testing.assert_close(compiled, pushed(x, direction))
+
+
+def test_small_features_keep_their_digits(engine):
+    """tanh of a small g is small, and its error must be small beside it."""
+    tensors = problem(RDA_EXP_TANH, 6, 3, 8)
+    for name in ("input_weight", "bias", "recurrent_weight"):
+        block = slice(8, 16) if name != "recurrent_weight" else slice(0, 8)
+        tensors[name][block] *= 1e-4
+    tensors = {k: v.float().double() for k, v in tensors.items()}
+    exact, _ = results(tensors, RDA_EXP_TANH, torch.float64, "reference", history=False)
+    found, _ = results(tensors, RDA_EXP_TANH, torch.float32, engine, history=False)
+    error = (found["output"].double() - exact["output"]).norm() / exact["output"].norm()
+    assert error < FORWARD
+
+
+@pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning")
+def test_jit_tracing_without_gradients_records_the_op(engine):
+    torch.manual_seed(0)
+    layer, x = rda.RDA(3, 4, engine=engine), torch.randn(5, 2, 3)
+    with torch.no_grad():
+        traced = torch.jit.trace(layer, x, check_trace=False)
+        other = torch.randn(5, 2, 3)
+        torch.testing.assert_close(traced(other)[0], layer(other)[0])
+
+
+def test_lengths_that_nobody_could_check_do_not_read_beyond_the_buffers(engine):
+    torch.manual_seed(0)
+    x, w = torch.randn(6, 3, 16), torch.randn(12, 4)
+    names = ("exp", "identity", "tanh", True)
+    state = (torch.zeros(3, 4), torch.zeros(3, 4))
+    given = [
+        scan_op(x, None, None, w, *state, torch.tensor(lengths), *names, True, False, engine)[0]
+        for lengths in ([6, 9, -4], [6, 6, 0])
+    ]
+    assert torch.equal(*given)
 
 
 def test_a_callable_goes_to_the_reference_and_that_is_said_once(monkeypatch):

@@ -9,6 +9,7 @@ import ctypes
 import hashlib
 import os
 import platform
+import shlex
 import shutil
 import subprocess
 import sys
@@ -26,37 +27,42 @@ class BuildError(RuntimeError):
     """The kernel cannot be had on this machine; the message is the reason in one line."""
 
 
-def compiler() -> str | None:
-    """The C++ compiler: $CXX where it is set, otherwise the first one on PATH."""
-    named = os.environ.get("CXX")
-    for name in (named,) if named else COMPILERS:
+def compiler() -> list[str]:
+    """The C++ compiler as a command: $CXX where it is set, otherwise the first one on PATH."""
+    named = shlex.split(os.environ.get("CXX", ""))
+    if named:
+        found = shutil.which(named[0])
+        if found is None:
+            raise BuildError(f"$CXX is {named[0]!r}, and there is no such program here")
+        return [found, *named[1:]]
+    for name in COMPILERS:
         found = shutil.which(name)
         if found:
-            return found
-    return None
+            return [found]
+    raise BuildError(f"no C++ compiler found (looked for {', '.join(COMPILERS)})")
 
 
 def cache_folder() -> Path:
     """$RDA_CACHE, or the user's cache."""
-    named = os.environ.get("RDA_CACHE")
-    if named:
-        return Path(named)
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "rda-torch"
+    named = os.environ.get("RDA_CACHE") or os.environ.get("XDG_CACHE_HOME")
+    try:
+        base = Path(named).expanduser() if named else Path.home() / ".cache"
+    except RuntimeError as error:
+        raise BuildError(f"no folder for the cache ({error}); set RDA_CACHE to one") from error
+    return base.absolute() if os.environ.get("RDA_CACHE") else base.absolute() / "rda-torch"
 
 
 def load() -> ctypes.CDLL:
     """The compiled kernel, from the cache or compiled now."""
     source = Path(__file__).with_name("kernel.cpp").read_text()
-    with_compiler = compiler()
-    if with_compiler is None:
-        raise BuildError(f"no C++ compiler found (looked for $CXX, {', '.join(COMPILERS)})")
-    library = cache_folder() / f"kernel-{_key(source, with_compiler)}.so"
+    command = compiler()
+    library = cache_folder() / f"kernel-{_key(source, command)}.so"
     try:
-        library.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with _lock(library.with_suffix(".lock")):
-            if not _is_whole(library):
-                _compile(source, with_compiler, library)
+        if not _is_whole(library):
+            library.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            with _lock(library.with_suffix(".lock")):
+                if not _is_whole(library):
+                    _compile(source, command, library)
     except OSError as error:
         raise BuildError(
             f"the cache folder {library.parent} cannot be used ({error.strerror or error}); "
@@ -68,16 +74,16 @@ def load() -> ctypes.CDLL:
         raise BuildError(f"the compiled kernel does not load: {error}") from error
 
 
-def _key(source: str, with_compiler: str) -> str:
+def _key(source: str, command: list[str]) -> str:
     """Changes with the kernel, the compiler and the CPU that -march=native means."""
-    parts = (source, with_compiler, _version(with_compiler), *FLAGS, platform.machine(), _cpu())
+    parts = (source, *command, _version(command[0]), *FLAGS, platform.machine(), _cpu())
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
 
-def _version(with_compiler: str) -> str:
+def _version(program: str) -> str:
     # A new compiler is a new file: asking it for its version would cost every process a start.
-    status = os.stat(with_compiler)
-    return f"{os.path.realpath(with_compiler)} {status.st_size} {status.st_mtime_ns}"
+    status = os.stat(program)
+    return f"{os.path.realpath(program)} {status.st_size} {status.st_mtime_ns}"
 
 
 def _cpu() -> str:
@@ -114,19 +120,19 @@ def _is_whole(library: Path) -> bool:
         return False
 
 
-def _compile(source: str, with_compiler: str, library: Path) -> None:
+def _compile(source: str, compiler_command: list[str], library: Path) -> None:
     if sys.stderr.isatty():
         print("rda: compiling the CPU engine, once (a few seconds) ...", file=sys.stderr)
     with tempfile.TemporaryDirectory(dir=library.parent) as folder:
         text, built = Path(folder) / "kernel.cpp", Path(folder) / library.name
         text.write_text(source)
-        command = [with_compiler, *FLAGS, THREADS, str(text), "-o", str(built)]
+        command = [*compiler_command, *FLAGS, THREADS, str(text), "-o", str(built)]
         problem = _run(command)
         if problem is not None:
             command.remove(THREADS)
             problem = _run(command)
         if problem is not None:
-            raise BuildError(f"{with_compiler} cannot compile the kernel: {problem}")
+            raise BuildError(f"{compiler_command[0]} cannot compile the kernel: {problem}")
         digest = Path(folder) / "digest"
         digest.write_text(hashlib.sha256(built.read_bytes()).hexdigest())
         os.replace(built, library)

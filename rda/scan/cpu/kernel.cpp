@@ -4,14 +4,15 @@
 // Vectors run over units, so one block of lanes holds every gate of those units and the unit's
 // mathematics follows the product without a trip through memory. Threads split the batch once
 // for the whole sequence; where the batch is too small for that they split the units and meet
-// at a barrier once a step. Only compiler vector extensions are used: no intrinsics, no headers
-// of torch, so that it compiles in seconds with g++ or clang++ on any CPU.
+// at a barrier once a step. It uses the compiler's vector extensions (and AVX-512's masks for the
+// last block) and no header of torch's, so that it compiles in seconds with g++ or clang++.
 
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <cstring>
 #include <limits>
+#include <new>
 #include <thread>
 #include <vector>
 
@@ -578,7 +579,10 @@ void backward_share(const Backward<T>& x, const Sizes& n, const T* packed, T* d_
         const V<T> d_z = e * s.up;
         V<T> d_a = s.up * (pull * s.down + d_l);
         const V<T> d_kept = s.down * (d_l - pull * s.up);
-        if (x.slopes) d_a *= load<T>(x.slopes + out, lanes);
+        if (x.slopes) {  // zero: a step that was not seen at all, whatever came back to it
+          const V<T> slope = load<T>(x.slopes + out, lanes);
+          d_a = slope == T(0) ? all<T>(0) : d_a * slope;
+        }
         store<T>(x.d_projected + in, d_z * tanh_g, lanes);
         store<T>(x.d_projected + in + H, d_z * u * (T(1) - tanh_g * tanh_g), lanes);
         store<T>(x.d_projected + in + 2 * H, d_a, lanes);
@@ -639,13 +643,23 @@ template <class T> void backward(const Backward<T>& x, const Sizes& n) {
   });
 }
 
+// 0, or 1 where there was no memory for the packed weights: nothing may be thrown into Python.
+template <class Work> int attempt(void (*run)(const Work&, const Sizes&), const Work* x, const Sizes* n) {
+  try {
+    run(*x, *n);
+    return 0;
+  } catch (const std::bad_alloc&) {
+    return 1;
+  }
+}
+
 }  // namespace
 
 extern "C" {
-void rda_forward_float(const Forward<float>* x, const Sizes* n) { forward(*x, *n); }
-void rda_forward_double(const Forward<double>* x, const Sizes* n) { forward(*x, *n); }
-void rda_backward_float(const Backward<float>* x, const Sizes* n) { backward(*x, *n); }
-void rda_backward_double(const Backward<double>* x, const Sizes* n) { backward(*x, *n); }
+int rda_forward_float(const Forward<float>* x, const Sizes* n) { return attempt(forward<float>, x, n); }
+int rda_forward_double(const Forward<double>* x, const Sizes* n) { return attempt(forward<double>, x, n); }
+int rda_backward_float(const Backward<float>* x, const Sizes* n) { return attempt(backward<float>, x, n); }
+int rda_backward_double(const Backward<double>* x, const Sizes* n) { return attempt(backward<double>, x, n); }
 int rda_vector_bytes() { return VECTOR_BYTES; }
 int rda_has_threads() {
 #ifdef _OPENMP

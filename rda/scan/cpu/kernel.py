@@ -130,4 +130,5 @@ def _call(
     pointers = structure(*(None if x is None or not x.numel() else x.data_ptr() for x in tensors))
     scalar = "double" if sequence.dtype == torch.float64 else "float"
     function = getattr(_kernel(), f"rda_{name}_{scalar}")
-    function(ctypes.byref(pointers), ctypes.byref(sizes))
+    if function(ctypes.byref(pointers), ctypes.byref(sizes)) != 0:
+        raise MemoryError(f"no memory to pack the weights of {weight.shape[1]} units")
