@@ -115,16 +115,18 @@ class SequenceLayer(UnitModule):
         if input.dim() == 2:
             return self._forward_unbatched(input, state)
         sequence = input.transpose(0, 1) if self.batch_first else input
-        output, final = self._run(sequence, state, None)
+        checked = None
+        if state is not None:
+            checked = self._check_batched(state, sequence, sequence.shape[1])
+        output, final = self._run(sequence, checked, None)
         return output.transpose(0, 1) if self.batch_first else output, final
 
     def _forward_unbatched(self, input: Tensor, state: GivenState) -> tuple[Tensor, State]:
+        checked = None
         if state is not None:
-            shape = (len(self._suffixes), self.hidden_size)
-            dtype = compute_dtype(input, self.weight_ih_l0)
-            checked = check_state(state, shape, dtype, input.device, type(self).__name__)
-            state = State(*(part.unsqueeze(1) for part in checked))
-        output, final = self._run(input.unsqueeze(1), state, None)
+            given = self._check_state(state, input, len(self._suffixes), self.hidden_size)
+            checked = State(*(part.unsqueeze(1) for part in given))
+        output, final = self._run(input.unsqueeze(1), checked, None)
         return output.squeeze(1), State(*(part.squeeze(1) for part in final))
 
     def _forward_packed(
@@ -132,19 +134,22 @@ class SequenceLayer(UnitModule):
     ) -> tuple[PackedSequence, State]:
         packing = Packing(input, type(self).__name__)
         check_features(input.data, self.weight_ih_l0, type(self).__name__)
+        checked = None
         if state is not None:
-            checked = self._check_batched(state, input.data, packing.batch)
-            state = State(*map(packing.sort, checked))
-        output, final = self._run(packing.pad(input.data), state, packing.lengths)
+            given = self._check_batched(state, input.data, packing.batch)
+            checked = State(*map(packing.sort, given))
+        output, final = self._run(packing.pad(input.data), checked, packing.lengths)
         return packing.pack(output), State(*map(packing.unsort, final))
 
     def _check_batched(self, state: tuple[Tensor, Tensor], input: Tensor, batch: int) -> State:
-        shape = (len(self._suffixes), batch, self.hidden_size)
+        return self._check_state(state, input, len(self._suffixes), batch, self.hidden_size)
+
+    def _check_state(self, state: tuple[Tensor, Tensor], input: Tensor, *shape: int) -> State:
         dtype = compute_dtype(input, self.weight_ih_l0)
         return check_state(state, shape, dtype, input.device, type(self).__name__)
 
     def _run(
-        self, sequence: Tensor, state: GivenState, lengths: Tensor | None
+        self, sequence: Tensor, state: State | None, lengths: Tensor | None
     ) -> tuple[Tensor, State]:
         """All layers over one (time, batch, features) sequence."""
         if sequence.shape[0] == 0:
@@ -152,10 +157,8 @@ class SequenceLayer(UnitModule):
                 f"{type(self).__name__}: Expected sequence length to be larger than 0, got an "
                 f"input of {sequence.shape[0]} steps"
             )
-        batch = sequence.shape[1]
-        checked = None if state is None else self._check_batched(state, sequence, batch)
         dtype = compute_dtype(sequence, self.weight_ih_l0)
-        start = self._start(checked, batch, sequence, dtype)
+        start = self._start(state, sequence.shape[1], sequence, dtype)
         finals = []
         with autocast_off(sequence):
             sequence = sequence.to(dtype)
@@ -170,7 +173,7 @@ class SequenceLayer(UnitModule):
                     finals.append(final)
                 sequence = outputs[0] if len(outputs) == 1 else torch.cat(outputs, dim=-1)
             final_state = LogState(*(torch.stack(parts) for parts in zip(*finals, strict=True)))
-            average_dtype = dtype if checked is None else checked.average.dtype
+            average_dtype = dtype if state is None else state.average.dtype
             return sequence, from_log(final_state, average_dtype)
 
     def _run_group(

@@ -12,6 +12,7 @@ from rda.names import look_up
 from rda.precision import autocast_casts, autocast_dtype, autocast_off, state_dtype
 from rda.scan.checks import check_input, check_lengths, check_state, check_types
 from rda.scan.engines import ENGINES
+from rda.scan.ragged import running
 
 
 class EngineUnavailableError(RuntimeError):
@@ -120,9 +121,7 @@ def scan(
     if lengths is not None:
         check_lengths(lengths, input)
         # What stands beyond a row's end may be anything, NaN too, and must reach no product.
-        steps = torch.arange(input.shape[0], device=input.device)
-        running = steps[:, None] < lengths.to(input.device)
-        input = input.masked_fill(~running[..., None], 0.0)
+        input = input.masked_fill(~running(lengths, input), 0.0)
     weights = (weight for weight in (input_weight, bias) if weight is not None)
     chosen = select(engine, input, choices, recurrent_weight, *state, *weights)
     with autocast_off(input):

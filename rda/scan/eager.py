@@ -8,10 +8,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from rda.activations import Choices, log_softplus, softplus
+from rda.activations import Choices, softplus
 from rda.equations import LogState
 from rda.scan.fused import Trace
 from rda.scan.memory import empty
+from rda.scan.ragged import running
 
 
 def forward(
@@ -30,12 +31,12 @@ def forward(
     averages = empty(blocks, time, batch, units)
     has_slopes = keep and choices.attention != "exp"
     slopes = blocks.new_empty((time, batch, units) if has_slopes else 0)
-    running = _running(lengths, time)
+    going_on = None if lengths is None else running(lengths, input)
     final = _forward_loop(
-        blocks, weight, start, choices, running, reverse, averages, slopes if has_slopes else None
+        blocks, weight, start, choices, going_on, reverse, averages, slopes if has_slopes else None
     )
-    if running is not None:
-        averages.masked_fill_(~running, 0.0)
+    if going_on is not None:
+        averages.masked_fill_(~going_on, 0.0)
     output = averages
     for function in (choices.hidden, choices.output):
         if function == "tanh":
@@ -51,7 +52,7 @@ def _forward_loop(
     weight: Tensor,
     start: LogState,
     choices: Choices,
-    running: Tensor | None,
+    going_on: Tensor | None,
     reverse: bool,
     averages: Tensor,
     slopes: Tensor | None,
@@ -69,7 +70,9 @@ def _forward_loop(
         for block, recurrent in zip(blocks[1:], product.split(units, dim=1), strict=True):
             block[t].add_(recurrent)
         torch.mul(u[t], g[t].tanh_(), out=z)
-        alpha, slope = _log_attention(a[t], str(choices.attention), slopes is not None)
+        alpha = choices.log_f_a(a[t])
+        if slopes is not None:
+            slopes[t] = _attention_slope(a[t], str(choices.attention))
         kept = l
         if gamma:
             kept = l + F.logsigmoid(gamma[0][t])
@@ -79,11 +82,9 @@ def _forward_loop(
         p = torch.sub(alpha, kept, out=a[t])
         if weightless is not None:
             p.masked_fill_(weightless, -torch.inf)
-        if slopes is not None and slope is not None:
-            slopes[t] = slope
         new_r = torch.lerp(r, z, torch.sigmoid(p, out=s), out=averages[t])
-        if running is not None:
-            new_r, new_l = torch.where(running[t], new_r, r), torch.where(running[t], new_l, l)
+        if going_on is not None:
+            new_r, new_l = torch.where(going_on[t], new_r, r), torch.where(going_on[t], new_l, l)
         r, l = new_r, new_l
         h = choices.f_h(r)
     return LogState(r.clone(), l.clone())
@@ -100,13 +101,13 @@ def backward(
     reverse: bool,
 ) -> tuple[Tensor, Tensor, Tensor]:
     time, batch, units = trace.output.shape
-    running = _running(lengths, time)
+    going_on = None if lengths is None else running(lengths, trace.output)
     blocks = trace.saved.view(choices.input_blocks, time, batch, units)
     averages = trace.averages if trace.averages.numel() else trace.output
     d_projected = empty(trace.saved, *trace.saved.shape)
     slopes = trace.slopes if trace.slopes.numel() else None
     d_start = _backward_loop(
-        d_output, d_final, weight, r0, trace.output, averages, blocks, slopes, choices, running,
+        d_output, d_final, weight, r0, trace.output, averages, blocks, slopes, choices, going_on,
         reverse, d_projected,
     )  # fmt: skip
     return d_projected, *d_start
@@ -122,7 +123,7 @@ def _backward_loop(
     blocks: Tensor,
     slopes: Tensor | None,
     choices: Choices,
-    running: Tensor | None,
+    going_on: Tensor | None,
     reverse: bool,
     d_projected: Tensor,
 ) -> LogState:
@@ -134,8 +135,8 @@ def _backward_loop(
     for t in range(time) if reverse else reversed(range(time)):
         before = t + 1 if reverse else t - 1
         r_before = averages[before] if 0 <= before < time else r0
-        if running is not None and reverse and 0 <= before < time:
-            r_before = torch.where(running[before], r_before, r0)
+        if going_on is not None and reverse and 0 <= before < time:
+            r_before = torch.where(going_on[before], r_before, r0)
         e = _before(choices.output, d_output[t], output[t]) + d_h
         if choices.hidden == "tanh":
             e = _before("tanh", e, averages[t].tanh())
@@ -156,11 +157,11 @@ def _backward_loop(
         if d_gamma:
             torch.mul(d_kept, keep_slope[0][t], out=d_gamma[0])
         d_r_before = e.mul_(rest)
-        if running is not None:
-            d_projected[t].masked_fill_(~running[t], 0.0)
-            d_r_before = torch.where(running[t], d_r_before, d_r)
-            d_kept = torch.where(running[t], d_kept, d_l)
-            d_h = torch.where(running[t], d_projected[t, :, units:] @ weight, d_h)
+        if going_on is not None:
+            d_projected[t].masked_fill_(~going_on[t], 0.0)
+            d_r_before = torch.where(going_on[t], d_r_before, d_r)
+            d_kept = torch.where(going_on[t], d_kept, d_l)
+            d_h = torch.where(going_on[t], d_projected[t, :, units:] @ weight, d_h)
         else:
             torch.mm(d_projected[t, :, units:], weight, out=d_h)
         d_r, d_l = d_r_before, d_kept
@@ -191,25 +192,12 @@ def _before(function: object, gradient: Tensor, value: Tensor) -> Tensor:
     return torch.addcmul(gradient, gradient, value.square(), value=-1)
 
 
-def _running(lengths: Tensor | None, time: int) -> Tensor | None:
-    """(time, batch, 1): whether a row's sequence still goes on."""
-    if lengths is None:
-        return None
-    return (torch.arange(time, device=lengths.device)[:, None] < lengths)[..., None]
-
-
-def _log_attention(x: Tensor, attention: str, has_slope: bool) -> tuple[Tensor, Tensor | None]:
-    """Log a and, where it is wanted, its derivative."""
-    if attention == "exp":
-        return x, None
+def _attention_slope(x: Tensor, attention: str) -> Tensor:
+    """The derivative of log f_a, where f_a is not exp."""
     if attention == "sigmoid":
-        return F.logsigmoid(x), torch.sigmoid(-x) if has_slope else None
+        return torch.sigmoid(-x)
     if attention == "softplus":
-        # Below -20 the derivative is 1 to within e^-20 / 2, and softplus itself may be 0.
-        slope = torch.sigmoid(x) / softplus(x)
-        tail = 1 - x.exp() / 2
-        return log_softplus(x), torch.where(x < -20, tail, slope) if has_slope else None
+        # Below -20 softplus itself may be 0, and the derivative is 1 - e^x / 2 exactly.
+        return torch.where(x < -20, 1 - x.exp() / 2, torch.sigmoid(x) / softplus(x))
     nothing = x < torch.finfo(x.dtype).tiny
-    safe = torch.where(nothing, 1.0, x)
-    slope = safe.reciprocal().masked_fill_(nothing, 0.0)
-    return safe.log().masked_fill_(nothing, -torch.inf), slope if has_slope else None
+    return torch.where(nothing, 1.0, x).reciprocal().masked_fill_(nothing, 0.0)

@@ -6,6 +6,7 @@ from torch.nn import functional as F
 
 from rda.activations import Choices
 from rda.equations import Gates, LogState, gates, output, stable_hidden, stable_step
+from rda.scan.ragged import running
 
 
 def scan(
@@ -21,30 +22,27 @@ def scan(
     """Shapes and meaning as in `rda.scan.dispatch.scan`."""
     projected = input if input_weight is None else F.linear(input, input_weight, bias)
     order = range(projected.shape[0])
-    running = None
-    if lengths is not None:
-        steps = torch.arange(projected.shape[0], device=projected.device)
-        running = (steps[:, None] < lengths.to(projected.device))[..., None]
+    going_on = None if lengths is None else running(lengths, projected)
     # unbind, because the backward of projected[t] is a full-size tensor at every step.
     projected_at = projected.unbind(0)
-    running_at = None if running is None else running.unbind(0)
+    going_on_at = None if going_on is None else going_on.unbind(0)
 
     outputs = [projected_at[0]] * len(order)
     h = stable_hidden(state, choices)
     for t in reversed(order) if reverse else order:
         gate = _widened_gates(projected_at[t], h, recurrent_weight, choices, state.r.dtype)
         stepped = stable_step(state, gate, choices)
-        if running_at is not None:
+        if going_on_at is not None:
             stepped = LogState(
-                torch.where(running_at[t], stepped.r, state.r),
-                torch.where(running_at[t], stepped.l, state.l),
+                torch.where(going_on_at[t], stepped.r, state.r),
+                torch.where(going_on_at[t], stepped.l, state.l),
             )
         state = stepped
         h = stable_hidden(state, choices)
         outputs[t] = output(h, choices)
     stacked = torch.stack(outputs)
-    if running is not None:
-        stacked = stacked.masked_fill(~running, 0.0)
+    if going_on is not None:
+        stacked = stacked.masked_fill(~going_on, 0.0)
     return stacked.to(projected.dtype), state
 
 

@@ -154,12 +154,12 @@ def test_a_compiler_that_is_not_there_is_named(monkeypatch):
 
 
 def test_a_user_without_a_home_gets_a_reason(monkeypatch):
-    def lost():
+    def lost(path):
         raise RuntimeError("Could not determine home directory.")
 
     monkeypatch.delenv("RDA_CACHE", raising=False)
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
-    monkeypatch.setattr(Path, "home", lost)
+    monkeypatch.setattr(Path, "expanduser", lost)
     with pytest.raises(build.BuildError, match="set RDA_CACHE"):
         build.load()
 

@@ -1,7 +1,7 @@
 """Compiling the CPU kernel at first use, once for each machine, into a cache.
 
-The compiler is called directly: the kernel includes nothing of torch's, so it takes seconds
-where an extension with torch's headers takes most of a minute, and ninja is not needed.
+The compiler is called directly: the kernel includes nothing of torch's headers, which alone take
+longer to compile than all of it, and ninja is not needed.
 """
 
 import contextlib
@@ -44,12 +44,12 @@ def compiler() -> list[str]:
 
 def cache_folder() -> Path:
     """$RDA_CACHE, or the user's cache."""
-    named = os.environ.get("RDA_CACHE") or os.environ.get("XDG_CACHE_HOME")
+    named = os.environ.get("RDA_CACHE")
+    folder = named or os.path.join(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "rda-torch")
     try:
-        base = Path(named).expanduser() if named else Path.home() / ".cache"
+        return Path(folder).expanduser().absolute()
     except RuntimeError as error:
         raise BuildError(f"no folder for the cache ({error}); set RDA_CACHE to one") from error
-    return base.absolute() if os.environ.get("RDA_CACHE") else base.absolute() / "rda-torch"
 
 
 def load() -> ctypes.CDLL:
