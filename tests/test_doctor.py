@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from rda import doctor
-from rda.scan import engines, fused
+from rda.scan import engines, kernels
 from rda.scan.cpu import kernel
 
 
@@ -31,7 +31,7 @@ def test_an_engine_without_its_kernel_is_told_with_the_reason(monkeypatch, capsy
 
 
 def test_a_wrong_engine_is_found_out(monkeypatch, capsys):
-    right = fused.KERNELS["cpu"]()
+    right = kernels.KERNELS["cpu"]()
 
     class Wrong:
         @staticmethod
@@ -41,7 +41,7 @@ def test_a_wrong_engine_is_found_out(monkeypatch, capsys):
 
         backward = staticmethod(right.backward)
 
-    monkeypatch.setitem(fused.KERNELS, "cpu", lambda: Wrong)
+    monkeypatch.setitem(kernels.KERNELS, "cpu", lambda: Wrong)
     assert doctor.main([]) == 1
     assert "cpu         WRONG" in capsys.readouterr().out
 

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 from rda.activations import Choices, softplus
 from rda.equations import LogState
-from rda.scan.fused import Trace
+from rda.scan.kernels import Trace
 from rda.scan.memory import empty
 from rda.scan.ragged import running
 

@@ -13,6 +13,7 @@ from rda.activations import Choices
 from rda.equations import LogState
 from rda.scan import eager, fused, reference
 from rda.scan.cpu import kernel
+from rda.scan.kernels import KERNELS, Kernel
 
 Scan = Callable[..., tuple[Tensor, LogState]]
 
@@ -64,11 +65,11 @@ def _is_transformed(tensors: tuple[Tensor, ...]) -> bool:
     return torch._C._functorch.maybe_current_level() is not None
 
 
-def _cpu_kernel() -> fused.Kernel:
+def _cpu_kernel() -> Kernel:
     return kernel if kernel.obstacle() is None else eager
 
 
-fused.KERNELS.update(cpu=_cpu_kernel, torch=lambda: eager)
+KERNELS.update(cpu=_cpu_kernel, torch=lambda: eager)
 
 ENGINES: dict[str, Engine] = {
     "cpu": Engine(

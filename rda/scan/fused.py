@@ -1,13 +1,13 @@
 """One recurrent op with a hand-written backward, shared by every fused engine.
 
-`rda::scan` is one direction of one layer over time: projection and recurrence in an engine's
-kernel, everything that the backward pass needs stored once, and the weights' gradients as one
-product each after the loop. torch.compile sees one op and never unrolls time. Second derivatives
-fall back to the reference.
+`rda::scan` is one direction of one layer over time. What runs inside it is in
+`rda.scan.kernels`; here it is made known to torch: its schema, its fake implementation, its
+derivative. torch.compile sees one op and never unrolls time. Second derivatives fall back to the
+reference.
 """
 
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -15,52 +15,7 @@ from torch import Tensor, nn
 from rda.activations import Choices
 from rda.equations import LogState
 from rda.scan import reference
-
-
-class Trace(NamedTuple):
-    """What a fused forward pass leaves behind; empty tensors where there is nothing to keep."""
-
-    output: Tensor  # o of every step, (time, batch, hidden), zero beyond a row's end
-    r: Tensor  # the final state, (batch, hidden)
-    l: Tensor
-    averages: Tensor  # r of every step, unless the output is that already
-    saved: Tensor  # (time, batch, blocks * hidden): u, tanh g, p, sigma(-gamma~)
-    slopes: Tensor  # d log a / d a~ of every step, unless it is 1
-
-
-class Kernel(Protocol):
-    """The recurrence itself. Every tensor is contiguous and in the state's dtype."""
-
-    def forward(
-        self,
-        input: Tensor,
-        input_weight: Tensor | None,
-        bias: Tensor | None,
-        weight: Tensor,
-        start: LogState,
-        choices: Choices,
-        lengths: Tensor | None,
-        reverse: bool,
-        keep: bool,
-    ) -> Trace:
-        """Without an input weight the input is projected already; `keep` fills the trace."""
-
-    def backward(
-        self,
-        d_output: Tensor,
-        d_final: LogState,
-        weight: Tensor,
-        r0: Tensor,
-        trace: Trace,
-        choices: Choices,
-        lengths: Tensor | None,
-        reverse: bool,
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """The gradients of projected, r0 and l0."""
-
-
-KERNELS: dict[str, Callable[[], Kernel]] = {}
-"""Filled by the engines, under their names; asked at run time, never while tracing."""
+from rda.scan.kernels import Trace, output_is_average, run_backward, run_forward
 
 _CHOICES = "str attention, str hidden, str output, bool discount"
 
@@ -89,52 +44,10 @@ def scan_op(
     engine: str,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
     choices = Choices(attention, hidden, output, discount)
-    return run(
+    return run_forward(
         input, input_weight, bias, recurrent_weight, LogState(r0, l0), choices, lengths, reverse,
         keep, engine,
     )  # fmt: skip
-
-
-def run(
-    input: Tensor,
-    input_weight: Tensor | None,
-    bias: Tensor | None,
-    recurrent_weight: Tensor,
-    start: LogState,
-    choices: Choices,
-    lengths: Tensor | None,
-    reverse: bool,
-    keep: bool,
-    engine: str,
-) -> Trace:
-    """The forward pass of the op, without the op around it."""
-    dtype = start.r.dtype
-
-    def ready(tensor: Tensor | None) -> Tensor | None:
-        return None if tensor is None else tensor.to(dtype).contiguous()
-
-    trace = KERNELS[engine]().forward(
-        input.to(dtype).contiguous(),
-        ready(input_weight),
-        ready(bias),
-        recurrent_weight.to(dtype).contiguous(),
-        LogState(start.r.contiguous(), start.l.contiguous()),
-        choices,
-        _ready_lengths(lengths, input),
-        reverse,
-        keep,
-    )
-    if trace.output.dtype == input.dtype:
-        return trace
-    averages = trace.output if keep and output_is_average(choices) else trace.averages
-    return trace._replace(output=trace.output.to(input.dtype), averages=averages)
-
-
-def _ready_lengths(lengths: Tensor | None, input: Tensor) -> Tensor | None:
-    # Clamped, because traced code comes here with values that nobody could check.
-    if lengths is None:
-        return None
-    return lengths.to(input.device, torch.int64).clamp(0, input.shape[0]).contiguous()
 
 
 @scan_op.register_fake
@@ -169,11 +82,6 @@ def _(
     )
 
 
-def output_is_average(choices: Choices) -> bool:
-    """Whether the output of a step is its r itself, which then is not stored twice."""
-    return choices.hidden == choices.output == "identity"
-
-
 @torch.library.custom_op(
     "rda::scan_backward",
     mutates_args=(),
@@ -203,35 +111,11 @@ def scan_backward_op(
     needs_input: bool,
     engine: str,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
-    choices = Choices(attention, hidden, output, discount)
-    dtype = r0.dtype
-    if output_sequence.dtype != dtype:
-        output_sequence = choices.f_o(choices.f_h(averages))
-    lengths = _ready_lengths(lengths, input)
     trace = Trace(output_sequence, d_r, d_l, averages, saved, slopes)
-    weight = recurrent_weight.to(dtype).contiguous()
-    d_projected, d_r0, d_l0 = KERNELS[engine]().backward(
-        d_output.to(dtype).contiguous(),
-        LogState(d_r.contiguous(), d_l.contiguous()),
-        weight,
-        r0.contiguous(),
-        trace,
-        choices,
-        lengths,
-        reverse,
-    )
-    h = _hidden_sequence(trace, choices)
-    d_weight = _recurrent_gradient(d_projected, h, choices.f_h(r0), lengths, reverse)
-    d_input, d_input_weight, d_bias = (r0.new_empty(0) for _ in range(3))
-    if input_weight is None:
-        d_input = d_projected
-    else:
-        flat = d_projected.flatten(0, 1)
-        d_input_weight = _transposed_product(flat, input.flatten(0, 1).to(dtype))
-        d_bias = flat.sum(0)
-        if needs_input:
-            d_input = d_projected @ input_weight.to(dtype)
-    return d_input, d_input_weight, d_bias, d_weight, d_r0, d_l0
+    return run_backward(
+        d_output, LogState(d_r, d_l), input, input_weight, recurrent_weight, r0, trace,
+        Choices(attention, hidden, output, discount), lengths, reverse, needs_input, engine,
+    )  # fmt: skip
 
 
 @scan_backward_op.register_fake
@@ -265,38 +149,6 @@ def _(
         r0.new_empty(r0.shape),
         r0.new_empty(r0.shape),
     )
-
-
-def _transposed_product(tall: Tensor, narrow: Tensor) -> Tensor:
-    """tall.t() @ narrow; with few columns BLAS is several times quicker the other way round."""
-    return tall.t() @ narrow if narrow.shape[1] >= 32 else (narrow.t() @ tall).t().contiguous()
-
-
-def _hidden_sequence(trace: Trace, choices: Choices) -> Tensor:
-    """h of every step, from whichever tensor holds it."""
-    if choices.output == "identity":
-        return trace.output
-    return choices.f_h(trace.averages)
-
-
-def _recurrent_gradient(
-    d_projected: Tensor, h: Tensor, h0: Tensor, lengths: Tensor | None, reverse: bool
-) -> Tensor:
-    """The gates' gradients times the h that each step saw, summed over time and batch."""
-    d_gates = d_projected[..., h.shape[-1] :]
-    if reverse:
-        later, earlier = d_gates[:-1], h[1:]
-    else:
-        later, earlier = d_gates[1:], h[:-1]
-    total = later.flatten(0, 1).t() @ earlier.flatten(0, 1)
-    if not reverse:
-        first = d_gates[0]
-    elif lengths is None:
-        first = d_gates[-1]
-    else:
-        rows = torch.arange(len(lengths), device=lengths.device)
-        first = d_gates[(lengths - 1).clamp(min=0), rows]
-    return total.addmm_(first.t(), h0)
 
 
 def _setup_context(ctx: Any, inputs: Sequence[Any], output: Sequence[Tensor]) -> None:
@@ -391,7 +243,7 @@ def scan(
         )  # fmt: skip
         return output, LogState(r, l)
     # Without gradients there is nothing to register, and single steps should not pay for it.
-    trace = run(
+    trace = run_forward(
         input, input_weight, bias, recurrent_weight, start, choices, lengths, reverse, False, engine
     )
     return trace.output, LogState(trace.r, trace.l)

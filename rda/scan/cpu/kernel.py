@@ -1,4 +1,4 @@
-"""The compiled kernel behind the interface of `rda.scan.fused.Kernel`."""
+"""The compiled kernel behind the interface of `rda.scan.kernels.Kernel`."""
 
 import ctypes
 import functools
@@ -9,7 +9,7 @@ from torch import Tensor
 from rda.activations import Choices
 from rda.equations import LogState
 from rda.scan.cpu.build import BuildError, load
-from rda.scan.fused import Trace, output_is_average
+from rda.scan.kernels import Trace, output_is_average
 from rda.scan.memory import empty
 
 ATTENTION_CODES = {"exp": 0, "relu": 1, "softplus": 2, "sigmoid": 3}
