@@ -1,4 +1,4 @@
-"""The five units of the paper under its own labels."""
+"""The units of the paper under its own labels."""
 
 from collections.abc import Callable
 from typing import Any
@@ -6,11 +6,14 @@ from typing import Any
 from torch import nn
 
 from rda.baselines import GRU, LSTM
+from rda.labels import RDA_LABELS, UNIT_LABELS
 from rda.layers import RDA, RWA
 from rda.names import look_up
 
 
-def _labelled(label: str, **choices: Any) -> Callable[..., nn.Module]:
+def _labelled(label: str, attention: str, output: str) -> Callable[..., nn.Module]:
+    choices: dict[str, Any] = {"attention": attention, "hidden": "identity", "output": output}
+
     def construct(input_size: int, hidden_size: int, **options: Any) -> nn.Module:
         for name in choices.keys() & options.keys():
             raise TypeError(f"{name} is fixed by the label {label}; call rda.RDA to choose it")
@@ -19,22 +22,21 @@ def _labelled(label: str, **choices: Any) -> Callable[..., nn.Module]:
     return construct
 
 
-UNITS: dict[str, Callable[..., nn.Module]] = {
-    "RDA-exp-tanh": _labelled("RDA-exp-tanh", attention="exp", hidden="identity", output="tanh"),
-    "RDA-sigmoid-id": _labelled(
-        "RDA-sigmoid-id", attention="sigmoid", hidden="identity", output="identity"
-    ),
+_CONSTRUCTORS: dict[str, Callable[..., nn.Module]] = {
+    **{label: _labelled(label, *choices) for label, choices in RDA_LABELS.items()},
     "RWA": RWA,
     "LSTM": LSTM,
     "GRU": GRU,
 }
+UNITS = {label: _CONSTRUCTORS[label] for label in UNIT_LABELS}
 
 
 def build(name: str, input_size: int, hidden_size: int, **options: Any) -> nn.Module:
     """A unit of the paper with section 6.1's initialisation.
 
     Args:
-        name: one of "RDA-exp-tanh", "RDA-sigmoid-id", "RWA", "LSTM", "GRU".
+        name: "RDA-exp-tanh", "RDA-sigmoid-id", "RWA", "LSTM" or "GRU", or another RDA-f_a-f_o of
+            section 6.2, such as "RDA-softplus-id".
         input_size: features of the input at each step.
         hidden_size: units.
         **options: whatever the unit's class takes, such as `batch_first` or

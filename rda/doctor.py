@@ -1,13 +1,6 @@
-"""What this machine can run, which engine would serve, and whether each is right.
+"""What this machine can run, which engine would serve, and whether each is right."""
 
-python -m rda.doctor                        the paper's size on this machine
-python -m rda.doctor --units 64 --batch 8   another one
-python -m rda.doctor --attention softplus --device cuda
-"""
-
-import argparse
 import platform
-import sys
 import warnings
 from collections.abc import Callable
 
@@ -15,8 +8,9 @@ import torch
 from torch import Tensor
 
 from rda import __version__
-from rda.activations import ATTENTION, HIDDEN, OUTPUT, Choices
+from rda.activations import Choices
 from rda.equations import LogState
+from rda.files import CacheError, cache_folder
 from rda.scan.cpu import build, kernel
 from rda.scan.dispatch import EngineWarning, scan, select
 from rda.scan.engines import ENGINES
@@ -25,20 +19,16 @@ TOLERANCE = 1e-5
 """Largest relative error of a gradient in float32, against the reference in float64."""
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Print the report; 1 where an engine that can serve gives wrong results, otherwise 0."""
-    asked = _parser().parse_args(arguments)
-    choices = Choices(asked.attention, asked.hidden, asked.output, not asked.no_discount)
-    example = torch.empty(
-        asked.time, asked.batch, choices.input_blocks * asked.units, device=asked.device
-    )
+def examine(choices: Choices, units: int, batch: int, time: int, device: str) -> bool:
+    """Print the report; False where an engine that can serve gives wrong results."""
+    example = torch.empty(time, batch, choices.input_blocks * units, device=device)
     print(f"rda {__version__}, torch {torch.__version__}, Python {platform.python_version()}")
     print(
         f"machine     {platform.system()} {platform.machine()}, {torch.get_num_threads()} threads"
     )
     print(f"GPU         {_gpu()}")
     print(f"compiler    {_or_reason(lambda: ' '.join(build.compiler()))}")
-    print(f"cache       {_or_reason(lambda: str(build.cache_folder()))}")
+    print(f"cache       {_or_reason(lambda: str(cache_folder()))}")
     print(f"CPU kernel  {_kernel()}")
     print()
     healthy = True
@@ -47,16 +37,16 @@ def main(arguments: list[str] | None = None) -> int:
         if obstacle is not None:
             print(f"{name:<11} cannot serve: {obstacle.reason}")
             continue
-        error = self_test(name, choices, asked.device)
+        error = self_test(name, choices, device)
         healthy &= error < TOLERANCE
         verdict = "right" if error < TOLERANCE else "WRONG"
         print(f"{name:<11} {verdict}, relative error {error:.0e}: {engine.description}")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", EngineWarning)  # the lines above have said it
         chosen = select("auto", example, choices)
-    shape = f"{asked.units} units, batch {asked.batch}, {asked.time} steps on {asked.device}"
+    shape = f"{units} units, batch {batch}, {time} steps on {device}"
     print(f"\n{shape}: engine {chosen.name}\n  because: {chosen.reason}")
-    return 0 if healthy else 1
+    return healthy
 
 
 def self_test(engine: str, choices: Choices, device: str) -> float:
@@ -121,7 +111,7 @@ def _error(
 def _or_reason(question: Callable[[], str]) -> str:
     try:
         return question()
-    except build.BuildError as error:
+    except (build.BuildError, CacheError) as error:
         return f"none: {error}"
 
 
@@ -137,41 +127,3 @@ def _kernel() -> str:
         return f"none: {library}"
     threads = "with threads" if library.rda_has_threads() else "on one thread (no OpenMP)"
     return f"compiled, vectors of {8 * library.rda_vector_bytes()} bits, {threads}"
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m rda.doctor",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("--units", type=_positive, default=250, help="hidden size (250)")
-    parser.add_argument("--batch", type=_positive, default=100, help="rows (100)")
-    parser.add_argument("--time", type=_positive, default=1000, help="steps (1000)")
-    parser.add_argument("--device", type=_device, default="cpu", help="cpu, cuda, cuda:1, ...")
-    parser.add_argument("--attention", choices=sorted(ATTENTION), default="exp", help="f_a (exp)")
-    parser.add_argument(
-        "--hidden", choices=sorted(HIDDEN), default="identity", help="f_h (identity)"
-    )
-    parser.add_argument("--output", choices=sorted(OUTPUT), default="tanh", help="f_o (tanh)")
-    parser.add_argument("--no-discount", action="store_true", help="never forget, as the RWA")
-    return parser
-
-
-def _positive(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"should be 1 or more, got {value}")
-    return value
-
-
-def _device(text: str) -> str:
-    try:
-        torch.empty(1, device=text)
-    except (RuntimeError, AssertionError) as error:
-        raise argparse.ArgumentTypeError(str(error).splitlines()[0]) from None
-    return text
-
-
-if __name__ == "__main__":
-    sys.exit(main())

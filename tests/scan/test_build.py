@@ -171,7 +171,7 @@ def test_a_whole_cache_serves_even_where_nothing_can_be_written(tmp_path, monkey
     def refused(path):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(build, "_lock", refused)
+    monkeypatch.setattr(build, "waiting_lock", refused)
     assert build.load().rda_vector_bytes() in (16, 32, 64)
 
 

@@ -14,8 +14,9 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
+
+from rda.files import CacheError, cache_folder, waiting_lock
 
 COMPILERS = ("c++", "g++", "clang++")
 FLAGS = ("-O3", "-std=c++17", "-fPIC", "-shared", "-march=native")
@@ -42,25 +43,18 @@ def compiler() -> list[str]:
     raise BuildError(f"no C++ compiler found (looked for {', '.join(COMPILERS)})")
 
 
-def cache_folder() -> Path:
-    """$RDA_CACHE, or the user's cache."""
-    named = os.environ.get("RDA_CACHE")
-    folder = named or os.path.join(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "rda-torch")
-    try:
-        return Path(folder).expanduser().absolute()
-    except RuntimeError as error:
-        raise BuildError(f"no folder for the cache ({error}); set RDA_CACHE to one") from error
-
-
 def load() -> ctypes.CDLL:
     """The compiled kernel, from the cache or compiled now."""
     source = Path(__file__).with_name("kernel.cpp").read_text()
     command = compiler()
-    library = cache_folder() / f"kernel-{_key(source, command)}.so"
+    try:
+        library = cache_folder() / f"kernel-{_key(source, command)}.so"
+    except CacheError as error:
+        raise BuildError(str(error)) from error
     try:
         if not _is_whole(library):
             library.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            with _lock(library.with_suffix(".lock")):
+            with waiting_lock(library.with_suffix(".lock")):
                 if not _is_whole(library):
                     _compile(source, command, library)
     except OSError as error:
@@ -92,19 +86,6 @@ def _cpu() -> str:
             if line.startswith(("flags", "Features")):
                 return line
     return platform.processor()
-
-
-@contextlib.contextmanager
-def _lock(path: Path) -> Iterator[None]:
-    """One process compiles, the others wait; a killed one lets go."""
-    try:
-        import fcntl
-    except ImportError:  # not on Windows: there each process compiles, and renaming is atomic
-        yield
-        return
-    with open(path, "w") as handle:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
 
 
 def _digest_file(library: Path) -> Path:
