@@ -1,0 +1,1 @@
+"""The paper's tasks: batches, loss, metric and goal. A task knows no unit."""
