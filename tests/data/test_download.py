@@ -1,0 +1,262 @@
+"""A download ends with the right bytes under the final name, or with nothing there."""
+
+import errno
+import threading
+from pathlib import Path
+
+import pytest
+from mirror import CONTENT, IMAGES, PACKED, Page, file_of
+
+from rda.data import archive, download
+from rda.data.errors import DataError
+
+BODY = PACKED[".gz"]
+NAME = f"{IMAGES}.gz"
+CLOSED_PORT = "http://127.0.0.1:9/"
+
+
+@pytest.fixture
+def file(mirror):
+    """One file on three mirrors; only the last has it, until a test says otherwise."""
+    mirror.pages[f"/last/{NAME}"] = Page(BODY)
+    return file_of(IMAGES, CONTENT, *(f"{mirror.url}{name}/{NAME}" for name in ("a", "b", "last")))
+
+
+@pytest.fixture
+def lone(mirror):
+    """One file on one mirror."""
+    return file_of(IMAGES, CONTENT, f"{mirror.url}{NAME}")
+
+
+def assert_good(path, folder):
+    assert path == folder / NAME
+    assert path.read_bytes() == BODY
+    assert sorted(child.name for child in folder.iterdir()) == [f".{NAME}.lock", NAME]
+
+
+def failure(file, folder):
+    """The one line that says why the file cannot be had, with nothing under the final name."""
+    with pytest.raises(DataError) as failed:
+        download.download(file, folder)
+    told = str(failed.value)
+    assert "\n" not in told
+    assert file.name in told
+    assert "--data-dir" in told
+    assert not (folder / NAME).exists()
+    return told
+
+
+def test_a_download_is_whole_and_reports_its_progress(mirror, lone, tmp_path, monkeypatch):
+    monkeypatch.setattr(download, "CHUNK", 8000)
+    mirror.pages[f"/{NAME}"] = Page(BODY)
+    told = []
+    folder = tmp_path / "not" / "there" / "yet"
+    assert_good(download.download(lone, folder, lambda *step: told.append(step)), folder)
+    total = len(BODY)
+    assert told == [(IMAGES, done, total) for done in (8000, 16000, total)]
+
+
+@pytest.mark.parametrize("framing", ["none", "chunked"])
+def test_a_server_that_does_not_say_how_much_it_sends_will_do(framing, mirror, lone, tmp_path):
+    mirror.pages[f"/{NAME}"] = Page(BODY, framing=framing)
+    told = []
+    assert_good(download.download(lone, tmp_path, lambda *step: told.append(step)), tmp_path)
+    assert told == [(IMAGES, len(BODY), None)]
+
+
+def test_a_zip_keeps_its_packing(mirror, tmp_path):
+    mirror.pages["/dc/data.zip"] = Page(PACKED[".zip"])
+    file = file_of(IMAGES, CONTENT, f"{mirror.url}dc/data.zip")
+    assert download.download(file, tmp_path) == tmp_path / f"{IMAGES}.zip"
+
+
+def test_a_killed_download_goes_on_where_it_was(mirror, lone, tmp_path, monkeypatch):
+    monkeypatch.setattr(download, "CHUNK", 8000)
+    mirror.pages[f"/{NAME}"] = Page(BODY, breaks_off_after=9000)
+
+    def kill(*_):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        download.download(lone, tmp_path, kill)
+    assert not (tmp_path / NAME).exists()
+    mirror.pages[f"/{NAME}"] = Page(BODY)
+    assert_good(download.download(lone, tmp_path), tmp_path)
+    assert mirror.asked == [(f"/{NAME}", None), (f"/{NAME}", "bytes=8000-")]
+    assert mirror.bytes_sent < 2 * len(BODY)
+
+
+def test_a_connection_that_keeps_breaking_is_taken_up_again(mirror, lone, tmp_path):
+    mirror.pages[f"/{NAME}"] = Page(BODY, breaks_off_after=9000)
+    assert_good(download.download(lone, tmp_path), tmp_path)
+    assert [wanted for _, wanted in mirror.asked] == [None, "bytes=9000-", "bytes=18000-"]
+    assert mirror.bytes_sent == len(BODY)
+
+
+def test_a_connection_that_never_stops_breaking_is_given_up(mirror, lone, tmp_path):
+    mirror.pages[f"/{NAME}"] = Page(BODY, breaks_off_after=10)
+    assert f"broke off after 50 of {len(BODY)} bytes" in failure(lone, tmp_path)
+    assert len(mirror.asked) == download.ATTEMPTS
+
+
+def test_a_server_without_ranges_starts_again(mirror, lone, tmp_path):
+    (tmp_path / f"{NAME}.part").write_bytes(BODY[:5000])
+    mirror.pages[f"/{NAME}"] = Page(BODY, knows_ranges=False)
+    assert_good(download.download(lone, tmp_path), tmp_path)
+    assert mirror.asked == [(f"/{NAME}", "bytes=5000-")]
+
+
+def test_a_server_without_ranges_that_breaks_off_is_left_for_the_next(mirror, file, tmp_path):
+    mirror.pages[f"/a/{NAME}"] = Page(BODY, knows_ranges=False, breaks_off_after=5000)
+    assert_good(download.download(file, tmp_path), tmp_path)
+    assert [path for path, _ in mirror.asked].count(f"/a/{NAME}") == 2
+    assert mirror.asked[-1] == (f"/last/{NAME}", "bytes=5000-")
+
+
+def test_a_part_that_is_whole_already_is_not_downloaded_again(mirror, lone, tmp_path):
+    """The server answers 416: there is nothing after the end."""
+    (tmp_path / f"{NAME}.part").write_bytes(BODY)
+    mirror.pages[f"/{NAME}"] = Page(BODY)
+    assert_good(download.download(lone, tmp_path), tmp_path)
+    assert mirror.bytes_sent == 0
+
+
+@pytest.mark.parametrize("size", [5000, len(BODY), 2 * len(BODY), 20 * len(BODY)])
+@pytest.mark.parametrize("knows_ranges", [True, False])
+def test_a_part_of_something_else_does_no_harm(size, knows_ranges, mirror, lone, tmp_path):
+    (tmp_path / f"{NAME}.part").write_bytes(b"\1" * size)
+    mirror.pages[f"/{NAME}"] = Page(BODY, knows_ranges=knows_ranges)
+    assert_good(download.download(lone, tmp_path), tmp_path)
+
+
+def test_a_server_that_continues_elsewhere_does_no_harm(mirror, lone, tmp_path):
+    (tmp_path / f"{NAME}.part").write_bytes(BODY[:5000])
+    mirror.pages[f"/{NAME}"] = Page(BODY, continues_elsewhere=True)
+    assert_good(download.download(lone, tmp_path), tmp_path)
+    assert mirror.asked == [(f"/{NAME}", "bytes=5000-"), (f"/{NAME}", None)]
+
+
+BROKEN = {
+    "gone": Page(b"gone", status=404),
+    "failing": Page(b"oh no", status=500),
+    "a login page": Page(b"<html>please log in</html>"),
+    "other content": Page(PACKED[".zip"][:5000]),
+    "empty": Page(b"", framing="none"),
+    "too large": Page(bytes(200_000)),
+    "too large, undeclared": Page(bytes(200_000), framing="none"),
+    "dropped at once": Page(BODY, breaks_off_after=0),
+    "dropped midway": Page(BODY, breaks_off_after=3000, knows_ranges=False),
+    "dropped midway, undeclared": Page(BODY, breaks_off_after=3000, framing="none"),
+    "dropped midway, chunked": Page(BODY, breaks_off_after=3000, framing="chunked"),
+    "no web server": Page(b"220 mail.example.com ESMTP\r\n", framing="not even HTTP"),
+    "silent": Page(BODY, seconds_before=60),
+    "silent midway": Page(BODY, breaks_off_after=3000, stalls_then=True),
+}
+
+
+@pytest.fixture(params=BROKEN)
+def broken(request, monkeypatch):
+    if "silent" in request.param:
+        monkeypatch.setattr(download, "SECONDS_TO_WAIT", 0.5)
+    return BROKEN[request.param]
+
+
+def test_the_next_mirror_makes_up_for_a_broken_one(broken, mirror, file, tmp_path):
+    mirror.pages[f"/b/{NAME}"] = broken
+    assert_good(download.download(file, tmp_path), tmp_path)
+
+
+def test_a_broken_mirror_leaves_nothing_under_the_final_name(broken, mirror, lone, tmp_path):
+    mirror.pages[f"/{NAME}"] = broken
+    assert lone.urls[0] in failure(lone, tmp_path)
+
+
+@pytest.mark.parametrize("framing", ["length", "none", "chunked"])
+def test_an_endless_file_does_not_fill_the_disk(framing, mirror, lone, tmp_path):
+    mirror.pages[f"/{NAME}"] = Page(bytes(50_000_000), framing=framing)
+    largest = 0
+
+    def watch(_, done, __):
+        nonlocal largest
+        largest = max(largest, done)
+
+    with pytest.raises(DataError, match="too large"):
+        download.download(lone, tmp_path, watch)
+    assert largest <= (0 if framing == "length" else archive.largest_packed(lone))
+    assert not (tmp_path / f"{NAME}.part").exists()
+
+
+def test_without_a_network_each_mirror_is_named_with_its_reason(tmp_path):
+    urls = [f"{CLOSED_PORT}{NAME}", f"http://no-such-host.invalid/{NAME}"]
+    told = failure(file_of(IMAGES, CONTENT, *urls), tmp_path)
+    assert f"{urls[0]} cannot be reached (Connection refused)" in told
+    assert f"{urls[1]} cannot be reached" in told
+    assert "RDA_DATA" in told
+
+
+def test_what_was_downloaded_before_the_network_went_is_kept(mirror, lone, tmp_path):
+    mirror.pages[f"/{NAME}"] = Page(BODY, breaks_off_after=3000, knows_ranges=False)
+    failure(lone, tmp_path)
+    assert (tmp_path / f"{NAME}.part").read_bytes() == BODY[:3000]
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS, errno.EACCES, errno.EDQUOT])
+def test_a_folder_that_takes_nothing_is_told_in_one_line(
+    number, mirror, lone, tmp_path, monkeypatch
+):
+    def refuse(path, mode):
+        if Path(path).suffix == ".part":
+            raise OSError(number, "the disk says no")
+        return open(path, mode)
+
+    mirror.pages[f"/{NAME}"] = Page(BODY)
+    monkeypatch.setattr(download, "open", refuse, raising=False)
+    told = failure(lone, tmp_path)
+    assert f"{tmp_path} (the disk says no)" in told
+    assert len(mirror.asked) == 1
+
+
+def test_a_disk_that_fills_up_midway_is_told_in_one_line(mirror, lone, tmp_path, monkeypatch):
+    def full(_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    mirror.pages[f"/{NAME}"] = Page(BODY)
+    monkeypatch.setattr(download.os, "fsync", full)
+    assert "No space left on device" in failure(lone, tmp_path)
+
+
+def test_a_folder_that_is_a_file_is_told_in_one_line(lone, tmp_path):
+    (tmp_path / "file").write_text("")
+    assert "cannot be written" in failure(lone, tmp_path / "file" / "data")
+
+
+def test_a_bad_copy_is_replaced_and_the_progress_says_so(mirror, lone, tmp_path):
+    (tmp_path / NAME).write_bytes(b"bad")
+    mirror.pages[f"/{NAME}"] = Page(BODY)
+    told = []
+    assert_good(download.download(lone, tmp_path, lambda *step: told.append(step)), tmp_path)
+    assert told == [(f"{IMAGES} (replacing a bad copy)", len(BODY), len(BODY))]
+
+
+def test_a_bad_copy_stays_until_there_is_a_good_one(mirror, lone, tmp_path):
+    (tmp_path / NAME).write_bytes(b"bad")
+    with pytest.raises(DataError):
+        download.download(lone, tmp_path)
+    assert (tmp_path / NAME).read_bytes() == b"bad"
+
+
+def test_two_downloads_at_once_make_one(mirror, lone, tmp_path):
+    mirror.pages[f"/{NAME}"] = Page(BODY, seconds_before=0.1)
+    found = []
+    threads = [
+        threading.Thread(target=lambda: found.append(download.download(lone, tmp_path)))
+        for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 4
+    for path in found:
+        assert_good(path, tmp_path)
+    assert mirror.bytes_sent == len(BODY)
