@@ -1,0 +1,1 @@
+"""One loop for full and truncated BPTT; goals; run records; checkpoints."""

@@ -1,0 +1,126 @@
+"""Checkpoints: one safetensors file and its SHA-256 each, written whole or not at all.
+
+A kill leaves at worst a file without its checksum, which is no checkpoint. Nothing is ever
+unpickled.
+"""
+
+import hashlib
+import json
+import struct
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+from safetensors.torch import load as read_tensors
+from safetensors.torch import save as write_tensors
+from torch import Tensor
+
+from rda.files import write_atomically
+
+KEPT = 2
+
+
+class CheckpointError(RuntimeError):
+    """No checkpoint can be used, and why."""
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """What was saved: named tensors, and plain values as JSON."""
+
+    step: int
+    tensors: dict[str, Tensor]
+    values: dict[str, Any]
+
+
+def save(folder: Path, checkpoint: Checkpoint) -> None:
+    """Write a checkpoint, then drop all but the last two."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = _path(folder, checkpoint.step)
+    content = pack(checkpoint.tensors, checkpoint.values)
+    path.with_suffix(".sha256").unlink(missing_ok=True)
+    write_atomically(path, content)
+    write_atomically(path.with_suffix(".sha256"), _checksum(path.name, content))
+    for old in _steps(folder)[KEPT:]:
+        _remove(_path(folder, old))
+
+
+def load_latest(folder: Path) -> tuple[Checkpoint | None, list[str]]:
+    """The newest good checkpoint, and a line for each newer one that is not.
+
+    None where there never was one; an error where there are some and none is good.
+    """
+    complaints = []
+    bad = []
+    for step in _steps(folder):
+        path = _path(folder, step)
+        try:
+            found = read(path)
+        except CheckpointError as error:
+            complaints.append(str(error))
+            bad.append(path)
+            continue
+        for path in bad:
+            _remove(path)
+        return found, [f"{line}: going on from step {found.step}" for line in complaints]
+    if any(path.exists() and path.with_suffix(".sha256").exists() for path in bad):
+        raise CheckpointError(f"no checkpoint in {folder} can be used: {'; '.join(complaints)}")
+    return None, []
+
+
+def read(path: Path) -> Checkpoint:
+    """One checkpoint, refused unless every byte is as it was written."""
+    try:
+        content = path.read_bytes()
+        written = path.with_suffix(".sha256").read_bytes()
+    except OSError as error:
+        raise CheckpointError(f"checkpoint {path.name} is incomplete ({error.strerror})") from error
+    if written != _checksum(path.name, content):
+        raise CheckpointError(f"checkpoint {path.name} is corrupt (its SHA-256 differs)")
+    tensors, values = unpack(content)
+    return Checkpoint(values["step"], tensors, values)
+
+
+def pack(tensors: Mapping[str, Tensor], values: Mapping[str, Any]) -> bytes:
+    """Tensors and plain values as one safetensors file."""
+    on_cpu = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    return write_tensors(on_cpu, {"values": json.dumps(values)})
+
+
+def unpack(content: bytes) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """The inverse of `pack`."""
+    try:
+        tensors = read_tensors(content)
+        (header_size,) = struct.unpack("<Q", content[:8])
+        header = json.loads(content[8 : 8 + header_size])
+        return tensors, json.loads(header["__metadata__"]["values"])
+    except (SafetensorError, ValueError, KeyError, struct.error) as error:
+        raise CheckpointError(f"not a checkpoint of rda: {error}") from error
+
+
+def _checksum(name: str, content: bytes) -> bytes:
+    """In the form that `sha256sum --check` reads."""
+    return f"{hashlib.sha256(content).hexdigest()}  {name}\n".encode()
+
+
+def _path(folder: Path, step: int) -> Path:
+    return folder / f"step-{step:09d}.safetensors"
+
+
+def _steps(folder: Path) -> list[int]:
+    """Newest first, of all files that look like a part of a checkpoint."""
+    return sorted(set(_found(folder)), reverse=True)
+
+
+def _found(folder: Path) -> Iterator[int]:
+    for path in folder.glob("step-*"):
+        digits = path.stem.removeprefix("step-")
+        if path.suffix in (".safetensors", ".sha256") and digits.isascii() and digits.isdigit():
+            yield int(digits)
+
+
+def _remove(path: Path) -> None:
+    path.with_suffix(".sha256").unlink(missing_ok=True)
+    path.unlink(missing_ok=True)

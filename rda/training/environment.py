@@ -1,0 +1,59 @@
+"""Where a run runs: versions, hardware, git state."""
+
+import os
+import platform
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import rda
+
+
+def describe_environment(device: torch.device) -> dict[str, Any]:
+    """Plain values for the record."""
+    return {
+        "rda": rda.__version__,
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "processor": _processor(),
+        "cores": os.cpu_count(),
+        "threads": torch.get_num_threads(),
+        "device": str(device),
+        "gpu": torch.cuda.get_device_name(device) if device.type == "cuda" else None,
+        "cuda": torch.version.cuda if device.type == "cuda" else None,
+        "git": _git(),
+        "command": shlex.join(["rda", *sys.argv[1:]]),
+    }
+
+
+def _processor() -> str:
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()
+
+
+def _git() -> dict[str, Any] | None:
+    """The commit this code is of, where it runs from a checkout of its own."""
+    package = Path(rda.__file__).parent
+    if not (package.parent / ".git").exists():
+        return None
+    try:
+        commit = _ask_git(package, "rev-parse", "HEAD")
+        return {"commit": commit, "dirty": bool(_ask_git(package, "status", "--porcelain"))}
+    except (OSError, subprocess.SubprocessError):
+        return None
+
+
+def _ask_git(folder: Path, *question: str) -> str:
+    command = ["git", "-C", str(folder), *question]
+    answer = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
+    return answer.stdout.strip()

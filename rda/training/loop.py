@@ -1,0 +1,314 @@
+"""The one training loop, for full BPTT and for truncated BPTT with a carried state."""
+
+import hashlib
+import math
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from rda.tasks.catalogue import build_task
+from rda.training.checkpoint import Checkpoint
+from rda.training.environment import describe_environment
+from rda.training.goals import GoalTracker
+from rda.training.interrupt import Interrupt
+from rda.training.model import SequenceModel
+from rda.training.record import FAILED, FINISHED, INTERRUPTED, RUNNING, STOPPED, Status
+from rda.training.run import Run
+from rda.training.settings import RunSettings
+from rda.training.stepper import Row, Stepper
+
+ROWS_HELD = 64
+"""Steps whose values may wait on a GPU before they are fetched."""
+SECONDS_HELD = 0.5
+"""How long they may wait, so that progress moves and an interrupt is noticed."""
+
+SECONDS_BETWEEN_STATUS = 5.0
+"""For those who look at a run while it runs."""
+
+
+class NotFiniteError(RuntimeError):
+    """A loss, gradient or weight is infinite or NaN; the message names it and the step."""
+
+
+class Listener(Protocol):
+    """Who watches a run."""
+
+    def say(self, line: str) -> None:
+        """Something a person should know."""
+
+    def stepped(self, step: int, row: Mapping[str, float], seconds: float) -> None:
+        """The run is at `step`, after so many seconds of training."""
+
+    def recorded(self, step: int, row: Mapping[str, float]) -> None:
+        """One line of the metrics."""
+
+
+def build_stepper(
+    settings: RunSettings,
+    device: torch.device,
+    engine: str = "auto",
+    files: Mapping[str, bytes] | None = None,
+) -> Stepper:
+    """Task, model and optimiser as they are before the first step."""
+    recipe = settings.recipe
+    task = build_task(settings.task, device, files)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(_seed(recipe.seed, "weights"))
+        model = SequenceModel(
+            task,
+            settings.unit,
+            recipe.hidden_size,
+            learn_initial_state=recipe.learn_initial_state,
+            engine=engine,
+        ).to(device)
+    generator = torch.Generator(device).manual_seed(_seed(recipe.seed, "batches"))
+    return Stepper(task, model, recipe, generator, 1 if device.type == "cpu" else ROWS_HELD)
+
+
+def train(
+    run: Run, stepper: Stepper, listener: Listener, *, checkpoint_seconds: float = 60.0
+) -> Status:
+    """Train until the goal or a limit, from where the run stands; everything is recorded."""
+    with _products_in(run.settings.recipe.precision), Interrupt() as interrupt:
+        loop = _Loop(run, stepper, listener, interrupt, checkpoint_seconds)
+        try:
+            loop.prepare()
+            return loop.work()
+        except (NotFiniteError, OSError) as error:
+            return loop.fail(_one_line(error))
+        except Exception as error:
+            loop.fail(_one_line(error))
+            raise
+
+
+class _Loop:
+    def __init__(
+        self,
+        run: Run,
+        stepper: Stepper,
+        listener: Listener,
+        interrupt: Interrupt,
+        checkpoint_seconds: float,
+    ) -> None:
+        self.run = run
+        self.stepper = stepper
+        self.limits = run.settings.limits
+        self.listener = listener
+        self.interrupt = interrupt
+        self.checkpoint_seconds = checkpoint_seconds
+        self.goals = GoalTracker(run.settings.task.goal)
+        self.step = 0
+        self.seconds = self.timed_seconds = 0.0
+        self.evaluated_step = 0
+        self.best_step: int | None = None
+        self.best: dict[str, float] = {}
+        self.best_weights: dict[str, Tensor] = {}
+        self.test: dict[str, float] = {}
+
+    def prepare(self) -> None:
+        """Go back to the last checkpoint, or stay at the start."""
+        found, rows, notes = self.run.resume()
+        for line in notes:
+            self.listener.say(line)
+        for row in rows:
+            if "loss" in row:
+                self.goals.update(row["step"], row)
+            self.listener.recorded(row["step"], row)
+        if found is not None:
+            self._restore(found)
+        device = self.stepper.generator.device
+        engine = self.stepper.model.engine_for(self.stepper.recipe.batch_size)
+        entry = {"from_step": self.step, "engine": engine, **describe_environment(device)}
+        self.run.add_environment(entry)
+        self.saved_at = self.started_at = self.told_at = time.monotonic()
+
+    def work(self) -> Status:
+        """Steps, evaluations and checkpoints until there is a reason to stop."""
+        self.run.write_status(self._status(RUNNING, ""))
+        while True:
+            self._evaluate_if_due()
+            verdict = self._verdict()
+            if verdict is not None:
+                return self.end(*verdict)
+            self._train_for_a_while()
+            now = time.monotonic()
+            if now - self.saved_at >= self.checkpoint_seconds:
+                self._save()
+            if now - self.told_at >= SECONDS_BETWEEN_STATUS:
+                self.run.write_status(self._status(RUNNING, ""))
+                self.told_at = now
+
+    def _train_for_a_while(self) -> None:
+        """Steps until their values must be looked at, on a CPU one."""
+        start = time.perf_counter()
+        stepper = self.stepper
+        first = self.step + 1
+        while True:
+            stepper.step()
+            self.step += 1
+            waited = time.perf_counter() - start
+            if stepper.full or self.step >= self.limits.steps or self._evaluation_is_due():
+                break
+            if waited > SECONDS_HELD or self.interrupt.requested:
+                break
+        rows = stepper.fetch()
+        self.seconds += time.perf_counter() - start
+        self._record(first, rows)
+
+    def _record(self, first: int, rows: list[Row]) -> None:
+        for step, row in enumerate(rows, first):
+            self._append(step, row)
+            if row.culprit is not None:
+                self.step = step
+                weight = self.stepper.not_finite_weight()
+                culprit = row.culprit if weight is None else f"weight {weight}"
+                raise NotFiniteError(f"{culprit} is not finite at step {step}")
+            self.goals.update(step, row)
+        if self.seconds - self.timed_seconds >= 1.0 or self.timed_seconds == 0.0:
+            self.timed_seconds = self.seconds
+            self.run.append_timing(self.step, self.seconds)
+        self.listener.stepped(self.step, rows[-1], self.seconds)
+
+    def _append(self, step: int, row: Mapping[str, float]) -> None:
+        line = {"step": step, **row}
+        self.run.append([line])
+        self.listener.recorded(step, line)
+
+    def _evaluation_is_due(self) -> bool:
+        every = self.stepper.recipe.evaluate_every
+        return every > 0 and self.step % every == 0 and self.step > self.evaluated_step
+
+    def _evaluate_if_due(self) -> None:
+        if not self._evaluation_is_due():
+            return
+        values = self.stepper.evaluate("validation", lambda: self.interrupt.requested is not None)
+        if values is None:
+            return
+        self.evaluated_step = self.step
+        self._append(self.step, values)
+        score = values[f"validation_{self.stepper.task.metric}"]
+        if self._is_best(score):
+            self.best_step, self.best = self.step, values
+            state = self.stepper.model.state_dict()
+            self.best_weights = {name: tensor.clone() for name, tensor in state.items()}
+
+    def _is_best(self, score: float) -> bool:
+        before = self.best.get(f"validation_{self.stepper.task.metric}")
+        if before is None or math.isnan(before):
+            return True
+        return score < before if self.run.settings.task.lower_is_better else score > before
+
+    def _verdict(self) -> tuple[str, str] | None:
+        """Why to stop now, if there is a reason."""
+        limits, goal = self.limits, self.goals.goal
+        reached = self.goals.reached(limits.stop_at)
+        if reached is not None:
+            return FINISHED, f"{goal} at step {reached}"
+        if self.step >= limits.steps:
+            if goal is None or limits.stop_at == "never":
+                return FINISHED, f"all {limits.steps} steps done"
+            return STOPPED, f"{limits.steps} steps without {goal}"
+        if self.interrupt.requested:
+            return INTERRUPTED, f"{self.interrupt.requested} at step {self.step}"
+        if limits.minutes and time.monotonic() - self.started_at >= 60 * limits.minutes:
+            return STOPPED, f"{limits.minutes:g} minutes were over at step {self.step}"
+        return None
+
+    def end(self, state: str, reason: str) -> Status:
+        """Save, test, and write down how it ended."""
+        self._save()
+        if state in (FINISHED, STOPPED) and self.best_weights:
+            self._test()
+        values = {"step": self.best_step or self.step, "unit": self.run.settings.unit}
+        weights = self.best_weights or self.stepper.model.state_dict()
+        self.run.write_model(weights, values)
+        self.run.append_timing(self.step, self.seconds)
+        status = self._status(state, reason)
+        self.run.write_status(status)
+        return status
+
+    def _test(self) -> None:
+        """The best weights on the test part; those of the last step are put back after."""
+        model = self.stepper.model
+        last = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+        model.load_state_dict(self.best_weights)
+        self.test = self.stepper.evaluate("test") or {}
+        model.load_state_dict(last)
+
+    def fail(self, reason: str) -> Status:
+        """Write down that it failed; what was saved before stays."""
+        status = self._status(FAILED, reason)
+        try:
+            self.run.write_status(status)
+        except OSError as error:  # the disk may be what failed
+            self.listener.say(f"the status could not be written: {error.strerror}")
+        return status
+
+    def _status(self, state: str, reason: str) -> Status:
+        return Status(
+            state=state,
+            reason=reason,
+            step=self.step,
+            seconds=round(self.seconds, 3),
+            goal_step=self.goals.first,
+            trailing_goal_step=self.goals.trailing,
+            best_step=self.best_step,
+            best=self.best,
+            test=self.test,
+        )
+
+    def _save(self) -> None:
+        weight = self.stepper.not_finite_weight()
+        if weight is not None:
+            raise NotFiniteError(f"weight {weight} is not finite after step {self.step}")
+        best = {f"best.{name}": tensor for name, tensor in self.best_weights.items()}
+        values = {
+            "seconds": self.seconds,
+            "evaluated_step": self.evaluated_step,
+            "best_step": self.best_step,
+            "best": self.best,
+        }
+        self.run.save(self.step, {**self.stepper.tensors(), **best}, values)
+        self.saved_at = time.monotonic()
+
+    def _restore(self, checkpoint: Checkpoint) -> None:
+        values = checkpoint.values
+        self.step = checkpoint.step
+        self.seconds = self.timed_seconds = values["seconds"]
+        self.evaluated_step = values["evaluated_step"]
+        self.best_step, self.best = values["best_step"], values["best"]
+        device = self.stepper.generator.device
+        self.best_weights = {
+            name.removeprefix("best."): tensor.to(device)
+            for name, tensor in checkpoint.tensors.items()
+            if name.startswith("best.")
+        }
+        self.stepper.restore(checkpoint.tensors)
+
+
+def _seed(seed: int, purpose: str) -> int:
+    """Seeds apart for the weights and the batches, which would else be the same numbers."""
+    return int.from_bytes(hashlib.sha256(f"{purpose} {seed}".encode()).digest()[:7], "big")
+
+
+@contextmanager
+def _products_in(precision: str) -> Iterator[None]:
+    """float32 products as such, or as tf32 where a GPU has it; put back as it was after."""
+    before = torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32
+    torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")
+    torch.backends.cudnn.allow_tf32 = precision == "tf32"
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before[0])
+        torch.backends.cudnn.allow_tf32 = before[1]
+
+
+def _one_line(error: Exception) -> str:
+    if isinstance(error, OSError):
+        return f"cannot write {error.filename or 'the record'}: {error.strerror}"
+    return f"{error}".partition("\n")[0] or type(error).__name__

@@ -1,0 +1,159 @@
+"""The writing side of a run's record: one process at a time, nothing of another run touched."""
+
+import json
+import shutil
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any
+
+from rda.files import try_lock, write_atomically
+from rda.training import checkpoint
+from rda.training.checkpoint import Checkpoint, CheckpointError
+from rda.training.journal import Journal, JournalError
+from rda.training.record import (
+    CHECKPOINTS,
+    ENVIRONMENT,
+    LOCK,
+    METRICS,
+    MODEL,
+    SETTINGS,
+    STATUS,
+    TIMING,
+    Record,
+    RecordError,
+    Status,
+    write_environment,
+    write_settings,
+    write_status,
+)
+from rda.training.settings import RunSettings
+
+
+class Run:
+    """A run that this process may write, for as long as the context lasts."""
+
+    def __init__(self, folder: Path, settings: RunSettings, *, force: bool = False) -> None:
+        self.folder = folder
+        self.settings = settings
+        self._force = force
+        self._lock: IO[bytes] | None = None
+
+    def __enter__(self) -> "Run":
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            self._lock = try_lock(self.folder / LOCK)
+            if self._lock is None:
+                raise RecordError(f"run {self.folder} is in use by another process")
+            self._claim()
+            write_settings(self.folder, self.settings)
+            self.metrics = Journal(self.folder / METRICS)
+            self.timing = Journal(self.folder / TIMING)
+        except OSError as error:
+            self._let_go()
+            raise RecordError(f"cannot write {self.folder}: {error.strerror}") from error
+        except BaseException:
+            self._let_go()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.metrics.close()
+        self.timing.close()
+        self._let_go()
+
+    def _let_go(self) -> None:
+        if self._lock is not None:
+            self._lock.close()
+
+    def _claim(self) -> None:
+        if (self.folder / SETTINGS).exists():
+            if self._force:
+                self._clear()
+            else:
+                _refuse_other_settings(Record(self.folder), self.settings)
+            return
+        strangers = [path.name for path in self.folder.iterdir() if not _is_ours(path)]
+        if strangers:
+            raise RecordError(
+                f"{self.folder} is not a run and holds other files ({sorted(strangers)[0]}, ...)"
+            )
+
+    def _clear(self) -> None:
+        for name in (SETTINGS, STATUS, METRICS, TIMING, ENVIRONMENT, MODEL):
+            (self.folder / name).unlink(missing_ok=True)
+        shutil.rmtree(self.folder / CHECKPOINTS, ignore_errors=True)
+
+    @property
+    def status(self) -> Status:
+        """As last written."""
+        return Record(self.folder).status
+
+    def resume(self) -> tuple[Checkpoint | None, list[dict[str, Any]], list[str]]:
+        """The checkpoint to go on from, the rows up to it, and what there is to say.
+
+        Whatever was recorded after that checkpoint is taken back: it will be made again.
+        """
+        try:
+            found, notes = checkpoint.load_latest(self.folder / CHECKPOINTS)
+            marks = {} if found is None else found.values
+            kept = self.metrics.take_back_to(marks.get("metrics"))
+            self.timing.take_back_to(marks.get("timing"))
+        except (CheckpointError, JournalError) as error:
+            raise RecordError(f"{error}; --force starts over") from error
+        return found, [json.loads(line) for line in kept.splitlines()], notes
+
+    def save(self, step: int, tensors: Mapping[str, Any], values: Mapping[str, Any]) -> None:
+        """A checkpoint of everything, the records included."""
+        marks = {"metrics": self.metrics.mark(), "timing": self.timing.mark()}
+        content = {**values, **marks, "step": step}
+        checkpoint.save(self.folder / CHECKPOINTS, Checkpoint(step, dict(tensors), content))
+
+    def append(self, rows: Iterable[Mapping[str, Any]]) -> None:
+        """Add rows to `metrics.jsonl`."""
+        self.metrics.append(rows)
+
+    def append_timing(self, step: int, seconds: float) -> None:
+        """Note how long training has taken."""
+        self.timing.append([{"step": step, "seconds": round(seconds, 3)}])
+
+    def write_status(self, status: Status) -> None:
+        """Replace `status.json`."""
+        write_status(self.folder, status)
+
+    def add_environment(self, entry: dict[str, Any]) -> None:
+        """Note where this start runs."""
+        write_environment(self.folder, [*Record(self.folder).environment, entry])
+
+    def write_model(self, tensors: Mapping[str, Any], values: Mapping[str, Any]) -> None:
+        """The weights to use, without what only training needs."""
+        write_atomically(self.folder / MODEL, checkpoint.pack(tensors, values))
+
+
+def _is_ours(path: Path) -> bool:
+    return path.name == LOCK or path.name.startswith(".")
+
+
+def _refuse_other_settings(record: Record, asked: RunSettings) -> None:
+    differences = []
+    if record.settings.task.name != asked.task.name:
+        differences.append(f"task {record.settings.task.name}, not {asked.task.name}")
+    elif record.settings.unit != asked.unit:
+        differences.append(f"unit {record.settings.unit}, not {asked.unit}")
+    else:
+        for section in ("task", "recipe"):
+            new = asdict(getattr(asked, section))
+            for name, old in asdict(getattr(record.settings, section)).items():
+                if old != new[name]:
+                    differences.append(f"{name} {old}, not {new[name]}")
+    if differences:
+        raise RecordError(
+            f"run {record.name} has {'; '.join(differences)}: choose another --name, or start it "
+            "over with --force"
+        )

@@ -1,0 +1,105 @@
+"""Settings as TOML and back, with errors that name the key."""
+
+import tomllib
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+
+import tomli_w
+
+from rda.names import look_up, unknown_name
+from rda.tasks.settings import TASKS, TaskSettings
+from rda.training.settings import Limits, Recipe, RunSettings, paper_settings
+
+Section = TypeVar("Section", TaskSettings, Recipe, Limits)
+
+
+class SettingsError(ValueError):
+    """A settings file that cannot be used, and why."""
+
+
+def to_toml(settings: RunSettings) -> str:
+    """The settings as `settings.toml` holds them."""
+    return tomli_w.dumps(to_table(settings))
+
+
+def to_table(settings: RunSettings) -> dict[str, Any]:
+    """The settings as nested plain values."""
+    return {
+        "unit": settings.unit,
+        "task": {"name": settings.task.name, **asdict(settings.task)},
+        "recipe": asdict(settings.recipe),
+        "limits": asdict(settings.limits),
+    }
+
+
+def read_settings(path: Path) -> RunSettings:
+    """Settings from a file; what it leaves out is as in the paper."""
+    try:
+        text = path.read_bytes().decode()
+        table = tomllib.loads(text)
+    except OSError as error:
+        raise SettingsError(f"cannot read {path}: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        reason = " ".join(str(error).split())
+        raise SettingsError(f"{path} is not a TOML file: {reason}") from error
+    try:
+        return from_table(table)
+    except (TypeError, ValueError) as error:
+        raise SettingsError(f"{path}: {error}") from error
+
+
+def from_table(table: dict[str, Any]) -> RunSettings:
+    """The inverse of `to_table`."""
+    _refuse_unknown("setting", table, ("unit", "task", "recipe", "limits"))
+    task_table = dict(_table(table, "task"))
+    name = task_table.pop("name", None)
+    if name is None:
+        raise ValueError("task.name should name a task, and is not there")
+    look_up("task", name, TASKS)
+    unit = table.get("unit")
+    if not isinstance(unit, str):
+        raise TypeError("unit should name a unit" + ("" if unit is None else f", got {unit!r}"))
+    default = paper_settings(name, unit)
+    return RunSettings(
+        task=_section("task", default.task, task_table),
+        unit=unit,
+        recipe=_section("recipe", default.recipe, _table(table, "recipe")),
+        limits=_section("limits", default.limits, _table(table, "limits")),
+    )
+
+
+def _table(table: dict[str, Any], key: str) -> dict[str, Any]:
+    value = table.get(key, {})
+    if not isinstance(value, dict):
+        raise TypeError(f"{key} should be a table, got {value!r}")
+    return value
+
+
+def _section(where: str, default: Section, given: dict[str, Any]) -> Section:
+    names = [field.name for field in fields(default)]
+    _refuse_unknown(f"{where} setting", given, names)
+    hints = get_type_hints(type(default))
+    values = {name: getattr(default, name) for name in names}
+    for name, value in given.items():
+        values[name] = _typed(f"{where}.{name}", value, hints[name])
+    return type(default)(**values)
+
+
+def _typed(where: str, value: Any, hint: Any) -> Any:
+    if get_origin(hint) is not None:
+        allowed = get_args(hint)
+        if value not in allowed:
+            raise ValueError(f"{where} should be one of {', '.join(allowed)}, got {value!r}")
+        return value
+    if hint is float and type(value) is int:
+        return float(value)
+    if type(value) is not hint:
+        raise TypeError(f"{where} should be of type {hint.__name__}, got {value!r}")
+    return value
+
+
+def _refuse_unknown(kind: str, given: dict[str, Any], valid: Any) -> None:
+    for key in given:
+        if key not in valid:
+            raise ValueError(unknown_name(kind, key, valid))

@@ -1,0 +1,62 @@
+"""Small runs for the tests of training."""
+
+from dataclasses import replace
+
+import torch
+
+from rda.tasks.settings import Addition, ClassifyLength, MultiCopy, Wikipedia
+from rda.training.loop import build_stepper, train
+from rda.training.run import Run
+from rda.training.settings import Limits, Recipe, RunSettings
+
+TINY = Recipe(hidden_size=8, batch_size=4)
+TEXT = {"enwik8": bytes((7 * i * i + i // 3) % 11 + 97 for i in range(3000))}
+
+TINY_RUNS = {
+    "addition": RunSettings(Addition(length=6), "RDA-exp-tanh", TINY),
+    "classify-length": RunSettings(
+        ClassifyLength(longest=9), "RWA", replace(TINY, learn_initial_state=True)
+    ),
+    "multicopy": RunSettings(MultiCopy(copies=2, symbols=2, alphabet=3), "GRU", TINY),
+    "wikipedia": RunSettings(
+        Wikipedia(segment=7, embedding=3, characters=2000, evaluation_streams=3),
+        "RDA-sigmoid-id",
+        replace(TINY, evaluate_every=4),
+    ),
+}
+
+
+class Silent:
+    """Hears everything, says nothing."""
+
+    def __init__(self):
+        self.said = []
+        self.steps = []
+
+    def say(self, line):
+        self.said.append(line)
+
+    def stepped(self, step, row, seconds):
+        self.steps.append(step)
+
+    def recorded(self, step, row):
+        pass
+
+
+def files_for(settings):
+    return TEXT if settings.task.name == "wikipedia" else None
+
+
+def run_once(
+    folder, settings, *, listener=None, force=False, checkpoint_seconds=60.0, prepare=None
+):
+    """Train `settings` in `folder`, from wherever it stands."""
+    stepper = build_stepper(settings, torch.device("cpu"), files=files_for(settings))
+    if prepare is not None:
+        prepare(stepper)
+    with Run(folder, settings, force=force) as run:
+        return train(run, stepper, listener or Silent(), checkpoint_seconds=checkpoint_seconds)
+
+
+def with_steps(settings, steps, **limits):
+    return replace(settings, limits=Limits(steps=steps, **limits))
