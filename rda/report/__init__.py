@@ -1,0 +1,1 @@
+"""Run records as tables, pictures and pages."""

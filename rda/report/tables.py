@@ -1,0 +1,100 @@
+"""Tables for the terminal. What a run brings along is shown as text, never as markup."""
+
+from collections.abc import Sequence
+from textwrap import wrap
+
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from rda.report.colours import COLOURS
+from rda.report.comparison import Comparison, compare
+from rda.report.summary import Summary
+from rda.report.wording import count, number, rate
+from rda.tasks.settings import TASKS, Goal
+from rda.training.record import FAILED, FINISHED, INTERRUPTED, KILLED, RUNNING
+
+DOT = "●"
+WIDEST_LABEL, WIDEST_HEADER = 30, 10
+STATE_STYLES = {
+    FINISHED: "green",
+    RUNNING: "cyan",
+    INTERRUPTED: "yellow",
+    FAILED: "red",
+    KILLED: "red",
+}
+
+
+def runs_table(summaries: Sequence[Summary]) -> Table:
+    """Every run: how far it is, and under its name what it is."""
+    table = _table()
+    table.add_column()
+    table.add_column("run", overflow="fold")
+    table.add_column("state")
+    for name in ("step", "goal at", "steps/s", "loss", "metric"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for run in summaries:
+        metric = Text(number(run.metric)).append(f"\n{run.metric_name}", "dim")
+        table.add_row(
+            Text(DOT, COLOURS[run.unit]),
+            _run(run),
+            _state(run.state),
+            count(run.step),
+            count(run.goal_step),
+            rate(run.steps_per_second),
+            number(run.loss),
+            metric,
+        )
+    return table
+
+
+def comparison_table(summaries: Sequence[Summary], goal: Goal | None) -> Table:
+    """Runs of one task side by side, the best first."""
+    if not summaries:
+        raise ValueError("there are no runs to compare")
+    comparison = compare(summaries, goal)
+    task = TASKS[summaries[0].task].title
+    table = _table()
+    table.title = Text(task if goal is None else f"{task}, goal: {goal}", "bold")
+    table.caption = _notes(comparison)
+    table.add_column()
+    table.add_column("unit", overflow="fold", max_width=WIDEST_LABEL)
+    for name in comparison.columns:
+        header = "\n".join(wrap(name, WIDEST_HEADER))
+        table.add_column(header, justify="left" if name == "state" else "right")
+    for row in comparison.rows:
+        *cells, state = row.cells
+        table.add_row(Text(DOT, row.colour), Text(row.label), *map(Text, cells), _state(state))
+    return table
+
+
+def _notes(comparison: Comparison) -> Text:
+    notes = [f"{row.label}: {row.note}" for row in comparison.rows if row.note]
+    if comparison.shared:
+        notes.insert(0, f"unlike the paper: {comparison.shared}")
+    return Text("\n".join(notes))
+
+
+def _table() -> Table:
+    return Table(
+        box=box.SIMPLE_HEAD,
+        padding=0,
+        show_edge=False,
+        title_justify="left",
+        title_style="",
+        caption_justify="left",
+        caption_style="dim",
+        header_style="bold",
+    )
+
+
+def _run(run: Summary) -> Text:
+    what = ", ".join([f"{run.unit} on {run.task}", *run.brief_differences])
+    cell = Text.assemble((run.name, "bold"), (f"\n{what}", "dim"))
+    if not run.ended and run.reason:
+        cell.append(f"\n{run.reason}", STATE_STYLES.get(run.state, ""))
+    return cell
+
+
+def _state(state: str) -> Text:
+    return Text(state, STATE_STYLES.get(state, ""))

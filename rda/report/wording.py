@@ -1,0 +1,50 @@
+"""How facts read: numbers, durations, lists, and text that a run brings along."""
+
+from collections.abc import Sequence
+
+MISSING = "\N{EN DASH}"
+
+
+def count(value: int | None) -> str:
+    """1500 as "1,500"."""
+    return MISSING if value is None else f"{value:,}"
+
+
+def number(value: float | None) -> str:
+    """Four significant digits."""
+    return MISSING if value is None else f"{value:.4g}"
+
+
+def rate(value: float | None) -> str:
+    """So many a second."""
+    if value is None:
+        return MISSING
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def duration(seconds: float | None) -> str:
+    """The two largest units that matter."""
+    if seconds is None:
+        return MISSING
+    if seconds < 59.95:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest:02} s"
+    hours, minutes = divmod(round(seconds / 60), 60)
+    return f"{hours} h {minutes:02} min"
+
+
+def listed(parts: Sequence[str]) -> str:
+    """a, b and c."""
+    if len(parts) < 2:
+        return "".join(parts)
+    return f"{', '.join(parts[:-1])} and {parts[-1]}"
+
+
+def printable(text: str) -> str:
+    """One line that a terminal shows and does not obey."""
+    line = " ".join(text.split())
+    return "".join(
+        letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in line
+    )

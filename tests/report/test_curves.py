@@ -1,0 +1,113 @@
+"""What the pictures rest on: means, thinning, colours."""
+
+import math
+from itertools import combinations
+
+import pytest
+
+from rda.labels import UNIT_LABELS
+from rda.report.colours import COLOURS
+from rda.report.curves import Curve, Panel, Points, panels, smoothed, thinned
+
+
+def test_the_trailing_mean_is_one():
+    mean = smoothed(Points([1, 2, 3, 4], [1.0, 3.0, 5.0, 7.0]), 2)
+    assert mean == ([1, 2, 3, 4], [1.0, 2.0, 4.0, 6.0])
+
+
+def test_one_broken_value_does_not_break_the_mean_for_good():
+    mean = smoothed(Points(range(1, 7), [1.0, math.inf, math.nan, 1.0, 2.0, 4.0]), 2)
+    assert [math.isfinite(value) for value in mean.values] == [
+        True,
+        False,
+        False,
+        False,
+        True,
+        True,
+    ]
+    assert mean.values[-1] == 3.0
+
+
+def test_a_long_curve_keeps_its_ends_its_peaks_and_its_gaps():
+    values = [1.0] * 100_000
+    values[12_345], values[54_321], values[77_777] = 50.0, -50.0, math.nan
+    few = thinned(Points(range(100_000), values))
+    assert len(few.steps) == len(few.values) <= 1000
+    assert {0, 12_345, 54_321, 77_777, 99_999} <= set(few.steps)
+    assert list(few.steps) == sorted(few.steps)
+    mean = smoothed(Points(range(100_000), values), 10)
+    assert len(mean.steps) <= 1000
+    assert mean.steps[-1] == 99_999
+
+
+def test_the_loss_and_the_metric_are_drawn_and_the_goal_where_it_belongs(odd_runs):
+    loss, accuracy = panels(odd_runs)
+    assert (loss.column, loss.goal, accuracy.column) == ("loss", None, "accuracy")
+    assert str(accuracy.goal) == "accuracy > 0.99"
+    by_label = {curve.label: curve for curve in accuracy.curves}
+    assert by_label["RDA-exp-tanh"].goal == (101, 1 - 1 / 101)
+    assert by_label["LSTM, failed"].cut_short == (1, 0.1)
+    assert "RWA, killed" in by_label
+
+
+def test_where_the_metric_is_the_loss_there_is_one_panel(write_run):
+    (panel,) = panels([write_run(task="addition", rows=[{"step": 1, "loss": 0.2}])])
+    assert panel.goal is not None
+
+
+def test_evaluations_are_drawn_beside_the_batches(write_run):
+    rows = [{"step": 1, "loss": 1.0}, {"step": 1, "validation_loss": 2.0}]
+    loss, _ = panels([write_run(task="mnist", rows=rows)])
+    assert loss.curves[0].validation == ([1], [2.0])
+
+
+def test_runs_of_different_tasks_do_not_share_a_picture(write_run):
+    with pytest.raises(ValueError, match="multicopy, copy"):
+        panels([write_run("a"), write_run("b", "copy")])
+    with pytest.raises(ValueError, match="no runs"):
+        panels([])
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "log"),
+    [
+        ("loss", [2.0, 0.1], True),
+        ("loss", [2.0, 1.0], False),
+        ("loss", [2.0, 0.0], False),
+        ("loss", [math.nan], False),
+        ("accuracy", [0.001, 1.0], False),
+    ],
+)
+def test_the_axis_is_logarithmic_where_that_helps(column, values, log):
+    curve = Curve("a", "#000000", Points(range(len(values)), values))
+    assert Panel(column, (curve,)).log is log
+
+
+def test_every_unit_has_its_own_colour_that_shows_on_light_and_dark():
+    assert set(COLOURS) == set(UNIT_LABELS)
+    assert all(one != other for one, other in combinations(COLOURS.values(), 2))
+    for ground in ("#ffffff", "#14171c"):
+        assert all(contrast(colour, ground) >= 3 for colour in COLOURS.values())
+
+
+def contrast(one, other):
+    dark, light = sorted((luminance(one), luminance(other)))
+    return (light + 0.05) / (dark + 0.05)
+
+
+def luminance(colour):
+    return sum(
+        weight * linear(int(colour[place : place + 2], 16) / 255)
+        for place, weight in ((1, 0.2126), (3, 0.7152), (5, 0.0722))
+    )
+
+
+def linear(part):
+    return part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4
+
+
+def test_two_runs_of_a_unit_share_its_colour_and_not_its_dash(write_run):
+    loss, _ = panels([write_run("a"), write_run("b")])
+    first, second = loss.curves
+    assert first.colour == second.colour == COLOURS["RDA-exp-tanh"]
+    assert first.dash != second.dash
