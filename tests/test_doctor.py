@@ -3,13 +3,13 @@
 import pytest
 import torch
 
-from rda import doctor
+from rda.cli import main
 from rda.scan import engines, kernels
 from rda.scan.cpu import kernel
 
 
 def test_a_healthy_machine(capsys):
-    assert doctor.main([]) == 0
+    assert main(["doctor"]) == 0
     told = capsys.readouterr().out
     assert "250 units, batch 100, 1000 steps on cpu: engine cpu" in told
     for name in engines.ENGINES:
@@ -19,12 +19,12 @@ def test_a_healthy_machine(capsys):
 
 @pytest.mark.parametrize("attention", ["exp", "relu", "softplus", "sigmoid"])
 def test_every_choice_is_examined(attention, capsys):
-    assert doctor.main(["--attention", attention, "--hidden", "tanh", "--no-discount"]) == 0
+    assert main(["doctor", "--attention", attention, "--hidden", "tanh", "--no-discount"]) == 0
 
 
 def test_an_engine_without_its_kernel_is_told_with_the_reason(monkeypatch, capsys):
     monkeypatch.setattr(kernel, "library", lambda: "no C++ compiler found")
-    assert doctor.main(["--units", "8"]) == 0
+    assert main(["doctor", "--units", "8"]) == 0
     told = capsys.readouterr().out
     assert "cpu         cannot serve: no C++ compiler found" in told
     assert "engine torch" in told
@@ -42,13 +42,13 @@ def test_a_wrong_engine_is_found_out(monkeypatch, capsys):
         backward = staticmethod(right.backward)
 
     monkeypatch.setitem(kernels.KERNELS, "cpu", lambda: Wrong)
-    assert doctor.main([]) == 1
+    assert main(["doctor"]) == 1
     assert "cpu         WRONG" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("wrong", [["--units", "0"], ["--device", "nowhere"], ["--hidden", "relu"]])
 def test_wrong_questions_get_one_line_and_exit_code_2(wrong, capsys):
-    with pytest.raises(SystemExit) as stopped:
-        doctor.main(wrong)
-    assert stopped.value.code == 2
-    assert "Traceback" not in capsys.readouterr().err
+    assert main(["doctor", *wrong]) == 2
+    told = capsys.readouterr().err
+    assert told.startswith("rda: ")
+    assert told.count("\n") == 1

@@ -1,0 +1,45 @@
+"""rda demo: the paper's headline, on this machine and in minutes."""
+
+import shlex
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from rda.commands.arguments import parse
+from rda.commands.compare import compare
+from rda.commands.training import Machine, Place, default_runs, defaults
+from rda.labels import COMPARED
+from rda.tasks.settings import MultiCopy
+from rda.training.settings import Limits, paper_settings, small_settings
+
+DESCRIPTION = """\
+The multiple sequence copy task (section 6.4, Table 6) with RDA-exp-tanh, RDA-sigmoid-id, RWA,
+LSTM and GRU: a small twin on a CPU, the paper's own size on a CUDA GPU. Ends with a table, a
+picture and a page. Runs that are finished are shown again, not trained again.\
+"""
+
+
+@dataclass(frozen=True)
+class DemoArguments:
+    """Where and how."""
+
+    device: str = "auto"
+    """cpu, cuda, ...; auto is the GPU where there is one."""
+    runs_dir: Path = field(default_factory=default_runs)
+    """Folder of runs ($RDA_RUNS)."""
+    force: bool = False
+    """Train again what is finished."""
+
+
+def run(given: list[str]) -> int:
+    """Compare the five units of the paper on multicopy."""
+    asked = parse(DemoArguments(), "rda demo", given, DESCRIPTION)
+    from rda.commands.training import usable_device
+
+    device = usable_device(asked.device)
+    start = (small_settings if device.type == "cpu" else paper_settings)("multicopy", COMPARED[0])
+    if device.type == "cpu":
+        start = replace(start, task=MultiCopy(copies=20, symbols=4, alphabet=4))
+        start = replace(start, limits=Limits(steps=2000))
+    place = Place(name="demo", runs_dir=asked.runs_dir, force=asked.force)
+    training = replace(defaults(start), machine=Machine(device=str(device)), place=place)
+    return compare(training, list(COMPARED), shlex.join(["rda", "demo", *given]))
