@@ -4,6 +4,7 @@ import os
 import sys
 from collections.abc import Callable
 from importlib import import_module
+from io import TextIOWrapper
 
 from rda.commands.arguments import UsageError
 from rda.names import unknown_name
@@ -58,10 +59,14 @@ def main(arguments: list[str] | None = None) -> int:
         return 0
     name, *rest = given
     try:
+        if any("\0" in argument for argument in rest):
+            raise UsageError("an argument holds a NUL character, and no name or number does")
         if name not in COMMANDS:
             raise UsageError(unknown_name("command", name, COMMANDS))
-        command: Callable[[list[str]], int] = import_module(COMMANDS[name]).run
-        return command(rest)
+        run: Callable[[list[str]], int] = import_module(COMMANDS[name]).run
+        return run(rest)
+    except SystemExit as exit:  # a command that has printed its help
+        return int(exit.code or 0)
     except UsageError as error:
         print(f"rda: {error}", file=sys.stderr)
         return 2
@@ -74,5 +79,12 @@ def main(arguments: list[str] | None = None) -> int:
         return 0
 
 
+def command() -> int:
+    """The installed `rda`: as `main`, and able to print any file name."""
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
+    return main()
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(command())

@@ -123,9 +123,14 @@ def fetching(console: Console | None = None) -> Iterator[Callable[[str, int, int
     tasks: dict[str, TaskID] = {}
 
     def progress(name: str, done: int, total: int | None) -> None:
+        if not tasks:
+            bar.start()
         if name not in tasks:
             tasks[name] = bar.add_task(escape(name), total=total)
         bar.update(tasks[name], completed=done, total=total)
 
-    with bar:
+    try:
         yield progress
+    finally:
+        if tasks:
+            bar.stop()
