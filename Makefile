@@ -1,3 +1,4 @@
+# make demo    set up .venv and show the paper's headline on this machine, in minutes
 # make test    set up .venv and check everything: style, types, doors between modules, tests
 # make clean   remove .venv and caches
 #
@@ -8,7 +9,10 @@ JOBS ?= auto
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: test clean
+.PHONY: demo test clean
+
+demo: $(VENV)/installed
+	$(BIN)/rda demo
 
 test: $(VENV)/installed
 	$(BIN)/ruff check .
