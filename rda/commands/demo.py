@@ -8,8 +8,7 @@ from rda.commands.arguments import parse
 from rda.commands.compare import compare
 from rda.commands.training import Machine, Place, default_runs, defaults
 from rda.labels import COMPARED
-from rda.tasks.settings import MultiCopy
-from rda.training.settings import Limits, paper_settings, small_settings
+from rda.training.settings import paper_settings, small_settings
 
 DESCRIPTION = """\
 The multiple sequence copy task (section 6.4, Table 6) with RDA-exp-tanh, RDA-sigmoid-id, RWA,
@@ -36,10 +35,8 @@ def run(given: list[str]) -> int:
     from rda.commands.training import usable_device
 
     device = usable_device(asked.device)
-    start = (small_settings if device.type == "cpu" else paper_settings)("multicopy", COMPARED[0])
-    if device.type == "cpu":
-        start = replace(start, task=MultiCopy(copies=20, symbols=4, alphabet=4))
-        start = replace(start, limits=Limits(steps=2000))
+    size = small_settings if device.type == "cpu" else paper_settings
+    start = size("multicopy", COMPARED[0])
     place = Place(name="demo", runs_dir=asked.runs_dir, force=asked.force)
     training = replace(defaults(start), machine=Machine(device=str(device)), place=place)
     return compare(training, list(COMPARED), shlex.join(["rda", "demo", *given]))

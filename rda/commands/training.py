@@ -25,7 +25,13 @@ from rda.training.record import (
     Status,
     check_name,
 )
-from rda.training.settings import Limits, Recipe, RunSettings, paper_settings
+from rda.training.settings import (
+    Limits,
+    Recipe,
+    RunSettings,
+    paper_settings,
+    small_settings,
+)
 from rda.training.settings_file import to_table
 
 if TYPE_CHECKING:
@@ -94,16 +100,16 @@ def defaults(settings: RunSettings) -> Training[TaskSettings]:
 
 
 def default_name(settings: RunSettings) -> str:
-    """Task, unit and seed; a digest follows where anything is not as in the paper."""
-    plain = f"{settings.task.name}-{settings.unit}-seed{settings.recipe.seed}"
-    paper = paper_settings(settings.task.name, settings.unit)
-    as_paper = replace(paper, recipe=replace(paper.recipe, seed=settings.recipe.seed))
-    table, paper_table = to_table(settings), to_table(as_paper)
-    del table["limits"], paper_table["limits"]
-    if table == paper_table:
-        return plain
+    """Task, unit and seed, "small" for the small twin, a digest for any other settings."""
+    seed = settings.recipe.seed
+    for kind, usual in (("", paper_settings), ("-small", small_settings)):
+        known = usual(settings.task.name, settings.unit)
+        known = replace(known, recipe=replace(known.recipe, seed=seed), limits=settings.limits)
+        if settings == known:
+            return f"{settings.task.name}-{settings.unit}{kind}-seed{seed}"
+    table = to_table(replace(settings, limits=Limits()))
     digest = hashlib.sha256(json.dumps(table, sort_keys=True).encode()).hexdigest()
-    return f"{plain}-{digest[:6]}"
+    return f"{settings.task.name}-{settings.unit}-seed{seed}-{digest[:6]}"
 
 
 def folder_for(place: Place, name: str) -> Path:

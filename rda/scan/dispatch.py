@@ -65,7 +65,7 @@ def _tell_once(name: str, reason: str) -> None:
         _told.add(reason)
         warnings.warn(
             f"rda: the {name} engine does not serve here: {reason}. A slower one runs instead; "
-            "name it (engine=...) to silence this, `python -m rda.doctor` tells more",
+            "name it (engine=...) to silence this, `rda doctor` tells more",
             EngineWarning,
             stacklevel=2,
         )

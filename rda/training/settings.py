@@ -121,7 +121,10 @@ _SMALL = _table(
     ),
     RunSettings(Copy(symbols=3, alphabet=4, delay=20), _ANY, Recipe(hidden_size=64, batch_size=64)),
     RunSettings(
-        MultiCopy(copies=10, symbols=4, alphabet=4), _ANY, Recipe(hidden_size=64, batch_size=64)
+        MultiCopy(copies=20, symbols=4, alphabet=4),
+        _ANY,
+        Recipe(hidden_size=64, batch_size=64),
+        Limits(steps=2000),
     ),
     RunSettings(
         MNIST(pool=4, images=6000),
