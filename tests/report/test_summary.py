@@ -40,7 +40,7 @@ def test_a_loss_that_broke_is_shown_as_broken(write_run):
 def test_a_run_that_differs_from_the_paper_says_in_what(write_run):
     run = write_run(recipe={"hidden_size": 64, "seed": 3}, small=True)
     summary = summarise(run)
-    assert {"hidden_size 64", "copies 10", "seed 3"} <= set(summary.differences)
+    assert {"hidden_size 64", "copies 20", "seed 3"} <= set(summary.differences)
     assert summary.brief_differences == ("small", "seed 3")
     assert summarise(write_run("paper")).differences == ()
 
