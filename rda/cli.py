@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from importlib import import_module
 from io import TextIOWrapper
 
@@ -31,8 +32,8 @@ Examples:
   rda show addition-GRU-seed0
 
 Every command explains itself: rda train --help, rda train multicopy --help, ...
-Exit codes: 0 done, 1 failed, 2 not understood, 3 stopped at a limit short of the goal,
-130 interrupted (after saving).
+Exit codes: 0 done, 1 failed, 2 cannot be done as asked, 3 stopped at a limit short of the
+goal, 130 interrupted (after saving).
 """
 
 COMMANDS = {
@@ -65,8 +66,10 @@ def main(arguments: list[str] | None = None) -> int:
             raise UsageError(unknown_name("command", name, COMMANDS))
         run: Callable[[list[str]], int] = import_module(COMMANDS[name]).run
         return run(rest)
-    except SystemExit as exit:  # a command that has printed its help
-        return int(exit.code or 0)
+    except SystemExit as exit:  # a command has printed its help, or rich has lost its reader
+        if exit.code:
+            _stop_printing()
+        return 0
     except UsageError as error:
         print(f"rda: {error}", file=sys.stderr)
         return 2
@@ -74,9 +77,17 @@ def main(arguments: list[str] | None = None) -> int:
         print("rda: interrupted", file=sys.stderr)
         return 130
     except BrokenPipeError:
-        # Whoever read our output has gone (`rda runs | head`); nothing is left to say it to.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _stop_printing()
         return 0
+    except OSError as error:
+        print(f"rda: {error.strerror or error}", file=sys.stderr)
+        return 1
+
+
+def _stop_printing() -> None:
+    """Whoever read our output has gone (`rda runs | head`); nothing is left to say it to."""
+    with suppress(OSError, ValueError):  # ValueError: not a file, where a test has replaced it
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def command() -> int:

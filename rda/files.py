@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
@@ -67,12 +68,14 @@ def try_lock(path: Path) -> IO[bytes] | None:
     file = path.open("ab")
     if fcntl is None:
         return file
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        file.close()
-        return None
-    return file
+    for _ in range(20):  # who only looks whether it is held, holds it for a moment
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return file
+        except OSError:
+            time.sleep(0.025)
+    file.close()
+    return None
 
 
 def is_locked(path: Path) -> bool:

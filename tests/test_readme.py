@@ -11,7 +11,7 @@ from rda.commands.train import outcome
 from rda.report.headline import headline
 from rda.report.summary import summarise
 from rda.report.tables import comparison_table
-from rda.training.record import find_records
+from rda.training.record import Record, run_folders
 from rda.training.settings import small_settings
 
 ROOT = Path(__file__).parents[1]
@@ -20,7 +20,7 @@ README = (ROOT / "README.md").read_text()
 
 @pytest.fixture
 def records():
-    found = find_records(ROOT / "docs" / "demo")
+    found = [Record(folder) for folder in run_folders(ROOT / "docs" / "demo")]
     assert len(found) == 5
     return found
 

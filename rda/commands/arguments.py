@@ -53,7 +53,8 @@ def parse(
 def _unknown_argument(argument: str, found: object, command: str) -> str:
     if not argument.startswith("-"):
         return f"{argument!r} was not expected here ({command} --help)"
-    hint = unknown_name("option", argument.partition("=")[0], sorted(_options(found)))
+    valid = sorted({*_options(found), "--small"})
+    hint = unknown_name("option", argument.partition("=")[0], valid)
     return f"{hint.partition(' Valid names')[0]} ({command} --help)"
 
 

@@ -1,6 +1,5 @@
 """rda compare: several units on one task, one table, one picture, one page."""
 
-import inspect
 import shlex
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +9,13 @@ from rich.console import Console
 
 from rda.commands.arguments import UsageError, take_task, take_units, wants_help
 from rda.commands.progress import TrainingProgress
-from rda.commands.train import outcome, parse_training, settings_for, starting_point
+from rda.commands.train import (
+    outcome,
+    parse_training,
+    settings_for,
+    starting_point,
+    task_list,
+)
 from rda.commands.training import (
     Machine,
     Place,
@@ -21,8 +26,7 @@ from rda.commands.training import (
     train_one,
 )
 from rda.labels import COMPARED, UNIT_LABELS
-from rda.tasks.settings import TASKS
-from rda.training.record import FAILED, INTERRUPTED, Record
+from rda.training.record import FAILED, INTERRUPTED, SETTINGS, Record
 from rda.training.settings import RunSettings
 
 
@@ -43,14 +47,24 @@ def compare(asked: Training[Any], units: list[str], command: str) -> int:
     for unit in units:
         if units.count(unit) > 1:
             raise UsageError(f"unit {unit} is named twice")
-    name = asked.place.name or _default_name(settings_for(asked, units[0]))
+    name = asked.place.name or _default_name(settings_for(asked, units[0]), units)
     folder = folder_for(asked.place, name)
+    if (folder / SETTINGS).exists():
+        raise UsageError(f"{name} is a run: give the comparison another --name")
     place = replace(asked.place, name="")
-    files = read_files(asked.task, place)
+    files = read_files(asked.task, asked.machine, place, name)
     progress = TrainingProgress()
-    folders, failed, interrupted = [], False, False
+    folders: list[Path] = []
+    failed = interrupted = False
     for unit in units:
-        one, state = _train(settings_for(asked, unit), asked.machine, place, files, progress)
+        try:
+            one, state = _train(settings_for(asked, unit), asked.machine, place, files, progress)
+        except UsageError as error:  # one unit's run cannot be had; the others still can
+            if unit == units[-1] and not folders:
+                raise
+            progress.say(f"{unit}: {error}")
+            failed = True
+            continue
         folders.append(one)
         failed |= state == FAILED
         interrupted = state == INTERRUPTED
@@ -99,13 +113,14 @@ def _show(records: list[Record], folder: Path, command: str) -> None:
         console.print(f"{label}: {path}", markup=False, highlight=False, soft_wrap=True)
 
 
-def _default_name(settings: RunSettings) -> str:
-    """As the first run's, without its unit."""
-    return f"compare-{default_name(settings)}".replace(f"-{settings.unit}", "")
+def _default_name(settings: RunSettings, units: list[str]) -> str:
+    """As the first run's, with all units in the place of its own."""
+    compared = "" if tuple(units) == COMPARED else f"-{'-'.join(units)}"
+    name = f"compare-{default_name(settings)}".replace(f"-{settings.unit}", compared, 1)
+    return name[:100]
 
 
 def _help() -> str:
-    tasks = "\n".join(f"  {name:<16} {inspect.getdoc(task)}" for name, task in TASKS.items())
     return f"""\
 usage: rda compare TASK [UNIT ...] [settings]
 
@@ -114,7 +129,7 @@ steps to the goal, learning curves here and as a picture, and a page with all of
 are finished are not trained again. Without units: {", ".join(COMPARED)}.
 
 Tasks:
-{tasks}
+{task_list()}
 
 Examples:
   rda compare multicopy --small

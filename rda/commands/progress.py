@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,8 @@ from rich.progress import (
     TransferSpeedColumn,
 )
 
+from rda.commands.arguments import UsageError
+from rda.training.record import TENSORBOARD
 from rda.training.settings import RunSettings
 
 SECONDS_BETWEEN_LINES = 10.0
@@ -31,6 +34,7 @@ class TrainingProgress:
 
     def __init__(self, console: Console | None = None) -> None:
         self.console = Console() if console is None else console
+        self._can_speak = True
         self._bar: Progress | None = None
         self._task = TaskID(0)
         self._events: Any = None
@@ -53,19 +57,28 @@ class TrainingProgress:
             disable=not self.console.is_terminal,
         )
         self._task = self._bar.add_task(escape(self._label), total=self._limit, values="")
+        self._folder = folder if tensorboard else None
         try:
-            if tensorboard:
-                self._events = _event_writer(folder)
-            with self._bar:
-                yield
+            self._speak(self._bar.start)
+            yield
         finally:
+            self._speak(self._bar.stop)
             if self._events is not None:
                 self._events.close()
             self._bar = self._events = None
 
+    def _speak(self, action: Callable[..., object], *arguments: Any, **options: Any) -> None:
+        """Training goes on when nobody listens any more: a closed pipe, a terminal that left."""
+        if not self._can_speak:
+            return
+        try:
+            action(*arguments, **options)
+        except (OSError, SystemExit):  # rich leaves the program when its pipe is closed
+            self._can_speak = False
+
     def say(self, line: str) -> None:
         """Something a person should know."""
-        self.console.print(line, markup=False, highlight=False, soft_wrap=True)
+        self._speak(self.console.print, line, markup=False, highlight=False, soft_wrap=True)
 
     def stepped(self, step: int, row: Mapping[str, float], seconds: float) -> None:
         """Move the bar."""
@@ -73,14 +86,16 @@ class TrainingProgress:
             self._first = step, seconds
         values = self._values(step, row, seconds)
         if self._bar is not None:
-            self._bar.update(self._task, completed=step, values=values)
+            self._speak(self._bar.update, self._task, completed=step, values=values)
         if not self.console.is_terminal:
             self._say_now_and_then(step, values)
 
     def recorded(self, step: int, row: Mapping[str, float]) -> None:
         """Pass a line of the metrics on to TensorBoard."""
-        if self._events is None:
+        if self._folder is None:
             return
+        if self._events is None:
+            self._events = _event_writer(self._folder, step - 1)
         for name, value in row.items():
             if name != "step":
                 self._events.add_scalar(name, value, step)
@@ -103,10 +118,18 @@ class TrainingProgress:
             self.say(f"{self._label}  step {step} of {self._limit}  {values}")
 
 
-def _event_writer(folder: Path) -> Any:
+def check_tensorboard() -> None:
+    """Raise where the extra is not installed."""
+    if find_spec("tensorboard") is None:
+        raise UsageError(
+            "--tensorboard needs the package tensorboard: pip install 'rda-torch[tensorboard]'"
+        )
+
+
+def _event_writer(folder: Path, from_step: int) -> Any:
     from torch.utils.tensorboard import SummaryWriter
 
-    return SummaryWriter(str(folder / "tensorboard"))
+    return SummaryWriter(str(folder / TENSORBOARD), purge_step=from_step + 1)
 
 
 @contextmanager

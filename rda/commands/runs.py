@@ -5,9 +5,9 @@ from pathlib import Path
 
 from rich.console import Console
 
-from rda.commands.arguments import UsageError, parse
+from rda.commands.arguments import parse
 from rda.commands.training import default_runs
-from rda.training.record import RecordError, find_records
+from rda.training.record import Record, RecordError, run_folders
 
 DESCRIPTION = "Every run, its state and its goal step. A run that was killed goes on with the \
 command that started it."
@@ -26,13 +26,19 @@ def run(given: list[str]) -> int:
     asked = parse(RunsArguments(), "rda runs", given, DESCRIPTION)
     from rda.report.summary import summarise
     from rda.report.tables import runs_table
+    from rda.report.wording import printable
 
-    try:
-        summaries = [summarise(record) for record in find_records(asked.runs_dir)]
-    except RecordError as error:
-        raise UsageError(str(error)) from error
-    if not summaries:
+    summaries, complaints = [], []
+    for folder in run_folders(asked.runs_dir):
+        try:
+            summaries.append(summarise(Record(folder)))
+        except RecordError as error:
+            complaints.append(printable(str(error)))
+    if not summaries and not complaints:
         print(f"no runs in {asked.runs_dir}: rda train multicopy RDA-exp-tanh --small makes one")
         return 0
-    Console().print(runs_table(summaries))
-    return 0
+    console = Console()
+    console.print(runs_table(summaries, console.width))
+    for line in complaints:
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
+    return 1 if complaints else 0

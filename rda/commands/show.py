@@ -8,7 +8,9 @@ from rich.console import Console
 from rda.commands.arguments import UsageError, parse, wants_help
 from rda.commands.training import default_runs
 from rda.names import unknown_name
-from rda.training.record import SETTINGS, Record, RecordError, find_records
+from rda.report.wording import printable
+from rda.training.record import KILLED, PICTURE, SETTINGS, Record, RecordError, run_folders
+from rda.training.settings_file import to_toml
 
 DESCRIPTION = """\
 One run: what was set, how it ended, its curves here and as curves.png in its folder. RUN is a
@@ -41,25 +43,36 @@ def run(given: list[str]) -> int:
     console = Console()
     try:
         record = _find(name, asked.runs_dir)
-        console.print(runs_table([summarise(record)]))
+        console.print(runs_table([summarise(record)], console.width))
         for panel in panels([record]):
             console.print(draw(panel, width=min(console.width, 100)))
-        picture = record.folder / "curves.png"
-        save_curves(picture, [record])
+        lines = [to_toml(record.settings), _ending(record)]
     except RecordError as error:
         raise UsageError(str(error)) from error
+    picture = record.folder / PICTURE
+    try:
+        save_curves(picture, [record])
+        lines.append(f"picture: {picture}")
     except OSError as error:
-        raise UsageError(f"the picture cannot be written: {error.strerror}") from error
-    console.print(f"{record.status.state}: {record.status.reason}", markup=False, soft_wrap=True)
-    console.print(f"picture: {picture}", markup=False, highlight=False, soft_wrap=True)
+        lines.append(f"the picture cannot be written: {error.strerror}")
+    for line in lines:
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
     return 0
+
+
+def _ending(record: Record) -> str:
+    status = record.status
+    if status.state == KILLED:
+        command = record.environment[-1]["command"] if record.environment else "its command"
+        return f"killed at step {status.step} or later; it goes on with: {command}"
+    return f"{status.state}: {status.reason}" if status.reason else status.state
 
 
 def _find(name: str, runs: Path) -> Record:
     for folder in (runs / name, Path(name)):
         if (folder / SETTINGS).is_file():
             return Record(folder)
-    there = [record.name for record in find_records(runs)]
+    there = [printable(folder.name) for folder in run_folders(runs)]
     if not there:
         raise RecordError(f"no run {name!r}, and no runs in {runs}")
     raise RecordError(unknown_name("run", name, there))

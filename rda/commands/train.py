@@ -39,7 +39,7 @@ def run(given: list[str]) -> int:
     settings = settings_for(asked, start.unit)
     progress = TrainingProgress()
     name = asked.place.name or default_name(settings)
-    files = read_files(settings.task, asked.place)
+    files = read_files(settings.task, asked.machine, asked.place, name)
     folder, status = train_one(settings, asked.machine, asked.place, name, files, progress)
     progress.say(outcome(settings.unit, status))
     progress.say(f"the record is in {folder}; rda show {folder.name} draws its curve")
@@ -93,24 +93,28 @@ def _start(given: list[str]) -> tuple[RunSettings, list[str]]:
     if not units and wants_help(rest):
         return starting_point(task, UNIT_LABELS[0], rest)
     if len(units) != 1:
-        raise UsageError(
-            f"rda train {task} needs one unit, such as {', '.join(COMPARED)}; got {len(units)}"
-            + ("; rda compare takes several" if units else "")
-        )
+        wanted = f"rda train {task} needs one unit before its options: {', '.join(COMPARED)}, ..."
+        raise UsageError(wanted + ("; rda compare takes several" if units else ""))
     return starting_point(task, units[0], rest)
 
 
+def task_list() -> str:
+    """A line for each task."""
+    return "\n".join(f"  {name:<16} {inspect.getdoc(task)}" for name, task in TASKS.items())
+
+
 def _help() -> str:
-    tasks = "\n".join(f"  {name:<16} {inspect.getdoc(task)}" for name, task in TASKS.items())
     return f"""\
-usage: rda train TASK UNIT [settings]
+usage: rda train TASK UNIT [--small] [settings]
        rda train FILE.toml [settings]
 
 Train one unit on one of the paper's tasks until it reaches the task's goal, or a limit. The
-same command goes on where it stopped. A settings.toml of a run can stand for TASK UNIT.
+same command goes on where it stopped. --small takes the small twin of a task instead of the
+paper's sizes. The settings.toml of a run can stand for TASK UNIT: it makes the run that those
+settings name, or goes on with it.
 
 Tasks:
-{tasks}
+{task_list()}
 
 Units: {", ".join(COMPARED)};
 section 6.2's others: {", ".join(label for label in UNIT_LABELS if label not in COMPARED)}

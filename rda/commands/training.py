@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from rda.commands.arguments import UsageError
-from rda.commands.progress import TrainingProgress, fetching
+from rda.commands.progress import TrainingProgress, check_tensorboard, fetching
 from rda.data.errors import DataError
 from rda.data.store import load
 from rda.tasks.settings import TaskSettings, check_at_least
@@ -120,8 +120,18 @@ def folder_for(place: Place, name: str) -> Path:
         raise UsageError(str(error)) from error
 
 
-def read_files(settings: TaskSettings, place: Place) -> dict[str, bytes] | None:
-    """The data of a task that has some, downloaded where it is not there."""
+def read_files(
+    settings: TaskSettings, machine: Machine, place: Place, name: str
+) -> dict[str, bytes] | None:
+    """The data of a task that has some, downloaded where it is not there.
+
+    What can be wrong with the other arguments is found out first.
+    """
+    folder_for(place, name)
+    usable_device(machine.device)
+    _check_engine(machine.engine)
+    if place.tensorboard:
+        check_tensorboard()
     if settings.dataset is None:
         return None
     folder = Path(place.data_dir) if place.data_dir else None
@@ -144,7 +154,6 @@ def train_one(
     folder = folder_for(place, name)
     device = usable_device(machine.device)
     _use_threads(machine.threads)
-    _check_engine(machine.engine)
     from rda.scan.dispatch import EngineUnavailableError
     from rda.training.loop import build_stepper, train
     from rda.training.run import Run

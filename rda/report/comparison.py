@@ -57,7 +57,7 @@ def compare(summaries: Sequence[Summary], goal: Goal | None) -> Comparison:
 def _columns(metric: str, goal: Goal | None) -> dict[str, Callable[[Summary], str]]:
     last: dict[str, Callable[[Summary], str]] = {
         "steps/s": lambda run: rate(run.steps_per_second),
-        f"last {metric}": lambda run: number(run.metric),
+        f"{metric}, last {WINDOW}": lambda run: number(run.metric),
         "state": lambda run: run.state,
     }
     if goal is None:

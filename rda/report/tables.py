@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from textwrap import wrap
 
 from rich import box
+from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
@@ -16,6 +17,7 @@ from rda.training.record import FAILED, FINISHED, INTERRUPTED, KILLED, RUNNING
 
 DOT = "●"
 WIDEST_LABEL, WIDEST_HEADER = 30, 10
+NUMBERS_WIDTH = 52
 STATE_STYLES = {
     FINISHED: "green",
     RUNNING: "cyan",
@@ -25,11 +27,18 @@ STATE_STYLES = {
 }
 
 
-def runs_table(summaries: Sequence[Summary]) -> Table:
-    """Every run: how far it is, and under its name what it is."""
+def runs_table(summaries: Sequence[Summary], width: int = 80) -> Table | Group:
+    """Every run: how far it is and, under its name, what it is.
+
+    A name is never broken, so that it can be copied and searched for: in a terminal of less
+    than `width` for both, the numbers stand in lines below it.
+    """
+    widest = max((line.cell_len for run in summaries for line in _run(run).split()), default=0)
+    if widest + NUMBERS_WIDTH > width:
+        return Group(*(_stacked(run) for run in summaries))
     table = _table()
     table.add_column()
-    table.add_column("run", overflow="fold")
+    table.add_column("run", no_wrap=True)
     table.add_column("state")
     for name in ("step", "goal at", "steps/s", "loss", "metric"):
         table.add_column(name, justify="right", no_wrap=True)
@@ -46,6 +55,18 @@ def runs_table(summaries: Sequence[Summary]) -> Table:
             metric,
         )
     return table
+
+
+def _stacked(run: Summary) -> Text:
+    facts = [f"step {count(run.step)}"]
+    if run.goal_step is not None:
+        facts.append(f"goal at {count(run.goal_step)}")
+    facts.append(f"{rate(run.steps_per_second)} steps/s")
+    facts.append(f"loss {number(run.loss)}")
+    if run.metric_name != "loss":
+        facts.append(f"{run.metric_name} {number(run.metric)}")
+    shown = Text.assemble((f"{DOT} ", COLOURS[run.unit]), _run(run), "\n  ", no_wrap=False)
+    return shown.append_text(_state(run.state)).append(f", {', '.join(facts)}")
 
 
 def comparison_table(summaries: Sequence[Summary], goal: Goal | None) -> Table:
@@ -90,9 +111,9 @@ def _table() -> Table:
 
 def _run(run: Summary) -> Text:
     what = ", ".join([f"{run.unit} on {run.task}", *run.brief_differences])
-    cell = Text.assemble((run.name, "bold"), (f"\n{what}", "dim"))
+    cell = Text.assemble((run.name, "bold"), (f"\n  {what}", "dim"))
     if not run.ended and run.reason:
-        cell.append(f"\n{run.reason}", STATE_STYLES.get(run.state, ""))
+        cell.append(f"\n  {run.reason}", STATE_STYLES.get(run.state, ""))
     return cell
 
 

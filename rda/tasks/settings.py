@@ -1,5 +1,6 @@
 """What can be set about each task, with the paper's sizes as defaults; read without torch."""
 
+import struct
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -16,15 +17,22 @@ class Goal:
     threshold: float
 
     def reached(self, value: float) -> bool:
-        """Whether one value is past the threshold."""
+        """Whether one value is past the threshold, both as float32: an accuracy of 99 in 100
+        is not above 0.99 because of how the two are rounded."""
+        value, threshold = _as_float32(value), _as_float32(self.threshold)
         if self.relation == "<":
-            return value < self.threshold
+            return value < threshold
         if self.relation == ">":
-            return value > self.threshold
-        return value >= self.threshold
+            return value > threshold
+        return value >= threshold
 
     def __str__(self) -> str:
         return f"{self.column} {self.relation} {self.threshold:g}"
+
+
+def _as_float32(value: float) -> float:
+    rounded: float = struct.unpack("f", struct.pack("f", value))[0]
+    return rounded
 
 
 @dataclass(frozen=True)
@@ -36,7 +44,6 @@ class TaskSettings:
     metric: ClassVar[str] = "accuracy"
     goal: ClassVar[Goal | None] = None
     dataset: ClassVar[str | None] = None
-    learn_initial_state: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         for field, minimum in self._minima().items():
@@ -82,7 +89,6 @@ class ClassifyLength(TaskSettings):
     name = "classify-length"
     title = "Classify length"
     goal = Goal("accuracy", ">=", 1.0)
-    learn_initial_state = True
 
     longest: int = 1000
     """Lengths are uniform in 1 to this."""
@@ -189,6 +195,11 @@ class Wikipedia(TaskSettings):
         super().__post_init__()
         if self.characters > 100_000_000:
             raise ValueError(f"characters should be 100000000 or fewer, got {self.characters}")
+        if self.characters // 20 < 2 * self.evaluation_streams:
+            raise ValueError(
+                f"evaluation_streams should be {self.characters // 40} or fewer for "
+                f"{self.characters} characters, got {self.evaluation_streams}"
+            )
 
     def _minima(self) -> dict[str, int]:
         return {"segment": 1, "embedding": 1, "characters": 1000, "evaluation_streams": 1}

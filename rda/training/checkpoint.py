@@ -39,6 +39,8 @@ def save(folder: Path, checkpoint: Checkpoint) -> None:
     """Write a checkpoint, then drop all but the last two."""
     folder.mkdir(parents=True, exist_ok=True)
     path = _path(folder, checkpoint.step)
+    if _is_good(path):  # a step has one state, and writing it again could only lose it
+        return
     content = pack(checkpoint.tensors, checkpoint.values)
     path.with_suffix(".sha256").unlink(missing_ok=True)
     write_atomically(path, content)
@@ -68,6 +70,14 @@ def load_latest(folder: Path) -> tuple[Checkpoint | None, list[str]]:
     if any(path.exists() and path.with_suffix(".sha256").exists() for path in bad):
         raise CheckpointError(f"no checkpoint in {folder} can be used: {'; '.join(complaints)}")
     return None, []
+
+
+def _is_good(path: Path) -> bool:
+    try:
+        read(path)
+    except CheckpointError:
+        return False
+    return True
 
 
 def read(path: Path) -> Checkpoint:

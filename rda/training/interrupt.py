@@ -2,8 +2,12 @@
 
 import signal
 import threading
+import time
 from types import FrameType, TracebackType
 from typing import Any
+
+SECONDS_BETWEEN = 1.0
+"""Signals closer together are one wish: a terminal and a wrapper may both pass it on."""
 
 
 class Interrupt:
@@ -13,6 +17,7 @@ class Interrupt:
 
     def __init__(self) -> None:
         self.requested: str | None = None
+        self._at = 0.0
         self._previous: dict[signal.Signals, Any] = {}
 
     def __enter__(self) -> "Interrupt":
@@ -31,6 +36,8 @@ class Interrupt:
             signal.signal(number, handler)
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
-        if self.requested is not None:
+        now = time.monotonic()
+        if self.requested is None:
+            self.requested, self._at = signal.Signals(number).name, now
+        elif now - self._at > SECONDS_BETWEEN:
             raise KeyboardInterrupt
-        self.requested = signal.Signals(number).name

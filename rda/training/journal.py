@@ -17,15 +17,16 @@ class Journal:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._file = path.open("ab")
+        self._file = path.open("ab", buffering=0)  # what a full disk refuses is not kept here
         self._digest = hashlib.sha256()
         self._length = 0
 
     def append(self, rows: Iterable[Mapping[str, Any]]) -> None:
         """Write rows through to the system; they survive a kill, not yet a power cut."""
         content = "".join(json.dumps(row) + "\n" for row in rows).encode()
-        self._file.write(content)
-        self._file.flush()
+        written = 0
+        while written < len(content):
+            written += self._file.write(content[written:])
         self._digest.update(content)
         self._length += len(content)
 

@@ -16,7 +16,15 @@ from rda.training.environment import describe_environment
 from rda.training.goals import GoalTracker
 from rda.training.interrupt import Interrupt
 from rda.training.model import SequenceModel
-from rda.training.record import FAILED, FINISHED, INTERRUPTED, RUNNING, STOPPED, Status
+from rda.training.record import (
+    FAILED,
+    FINISHED,
+    INTERRUPTED,
+    RUNNING,
+    STOPPED,
+    RecordError,
+    Status,
+)
 from rda.training.run import Run
 from rda.training.settings import RunSettings
 from rda.training.stepper import Row, Stepper
@@ -75,8 +83,11 @@ def train(
     """Train until the goal or a limit, from where the run stands; everything is recorded."""
     with _products_in(run.settings.recipe.precision), Interrupt() as interrupt:
         loop = _Loop(run, stepper, listener, interrupt, checkpoint_seconds)
+        loop.prepare()
+        if loop.was_finished():
+            return run.status
+        loop.begin()
         try:
-            loop.prepare()
             return loop.work()
         except (NotFiniteError, OSError) as error:
             return loop.fail(_one_line(error))
@@ -101,7 +112,8 @@ class _Loop:
         self.interrupt = interrupt
         self.checkpoint_seconds = checkpoint_seconds
         self.goals = GoalTracker(run.settings.task.goal)
-        self.step = 0
+        self.saved_at = self.started_at = self.told_at = time.monotonic()
+        self.step = self.saved_step = 0
         self.seconds = self.timed_seconds = 0.0
         self.evaluated_step = 0
         self.best_step: int | None = None
@@ -117,30 +129,45 @@ class _Loop:
         for row in rows:
             if "loss" in row:
                 self.goals.update(row["step"], row)
-            self.listener.recorded(row["step"], row)
         if found is not None:
+            device = self.stepper.generator.device.type
+            if found.values["device"] != device:
+                raise RecordError(
+                    f"the run was begun on {found.values['device']}, whose random numbers "
+                    f"{device} cannot go on with: use --device {found.values['device']}, or "
+                    "another --name"
+                )
             self._restore(found)
+
+    def was_finished(self) -> bool:
+        """Whether there is nothing left to do: then nothing is written either."""
+        status = self.run.status
+        over = self._verdict() or ("", "")
+        return status.state == FINISHED == over[0] and status.step == self.step
+
+    def begin(self) -> None:
+        """Note that and where the run goes on."""
         device = self.stepper.generator.device
         engine = self.stepper.model.engine_for(self.stepper.recipe.batch_size)
         entry = {"from_step": self.step, "engine": engine, **describe_environment(device)}
         self.run.add_environment(entry)
-        self.saved_at = self.started_at = self.told_at = time.monotonic()
+        self.run.write_status(self._status(RUNNING, ""))
 
     def work(self) -> Status:
         """Steps, evaluations and checkpoints until there is a reason to stop."""
-        self.run.write_status(self._status(RUNNING, ""))
         while True:
             self._evaluate_if_due()
             verdict = self._verdict()
             if verdict is not None:
                 return self.end(*verdict)
-            self._train_for_a_while()
+            # After the evaluation, so that a step has one state to save.
             now = time.monotonic()
-            if now - self.saved_at >= self.checkpoint_seconds:
+            if now - self.saved_at >= self.checkpoint_seconds and self.step > self.saved_step:
                 self._save()
             if now - self.told_at >= SECONDS_BETWEEN_STATUS:
                 self.run.write_status(self._status(RUNNING, ""))
                 self.told_at = now
+            self._train_for_a_while()
 
     def _train_for_a_while(self) -> None:
         """Steps until their values must be looked at, on a CPU one."""
@@ -206,12 +233,14 @@ class _Loop:
         """Why to stop now, if there is a reason."""
         limits, goal = self.limits, self.goals.goal
         reached = self.goals.reached(limits.stop_at)
+        if self.interrupt.requested and self._evaluation_is_due():
+            return INTERRUPTED, f"{self.interrupt.requested} at step {self.step}"
         if reached is not None:
             return FINISHED, f"{goal} at step {reached}"
         if self.step >= limits.steps:
             if goal is None or limits.stop_at == "never":
-                return FINISHED, f"all {limits.steps} steps done"
-            return STOPPED, f"{limits.steps} steps without {goal}"
+                return FINISHED, f"all {self.step} steps done"
+            return STOPPED, f"{self.step} steps without {goal}"
         if self.interrupt.requested:
             return INTERRUPTED, f"{self.interrupt.requested} at step {self.step}"
         if limits.minutes and time.monotonic() - self.started_at >= 60 * limits.minutes:
@@ -220,13 +249,14 @@ class _Loop:
 
     def end(self, state: str, reason: str) -> Status:
         """Save, test, and write down how it ended."""
+        if self.step > self.saved_step:
+            self.run.append_timing(self.step, self.seconds)
         self._save()
         if state in (FINISHED, STOPPED) and self.best_weights:
             self._test()
         values = {"step": self.best_step or self.step, "unit": self.run.settings.unit}
         weights = self.best_weights or self.stepper.model.state_dict()
         self.run.write_model(weights, values)
-        self.run.append_timing(self.step, self.seconds)
         status = self._status(state, reason)
         self.run.write_status(status)
         return status
@@ -267,17 +297,18 @@ class _Loop:
             raise NotFiniteError(f"weight {weight} is not finite after step {self.step}")
         best = {f"best.{name}": tensor for name, tensor in self.best_weights.items()}
         values = {
+            "device": self.stepper.generator.device.type,
             "seconds": self.seconds,
             "evaluated_step": self.evaluated_step,
             "best_step": self.best_step,
             "best": self.best,
         }
         self.run.save(self.step, {**self.stepper.tensors(), **best}, values)
-        self.saved_at = time.monotonic()
+        self.saved_at, self.saved_step = time.monotonic(), self.step
 
     def _restore(self, checkpoint: Checkpoint) -> None:
         values = checkpoint.values
-        self.step = checkpoint.step
+        self.step = self.saved_step = checkpoint.step
         self.seconds = self.timed_seconds = values["seconds"]
         self.evaluated_step = values["evaluated_step"]
         self.best_step, self.best = values["best_step"], values["best"]

@@ -2,7 +2,7 @@
 
 settings.toml       what was asked for
 environment.json    each start: versions, hardware, git state, engine, command
-metrics.jsonl       one line a step, one an evaluation; appended to, never rewritten
+metrics.jsonl       one line a step, one an evaluation
 timing.jsonl        seconds of training at some of the steps
 status.json         state, reason, goals
 checkpoints/        the last two, each with its SHA-256
@@ -23,7 +23,7 @@ from rda.training.settings_file import SettingsError, read_settings, to_toml
 
 SETTINGS, ENVIRONMENT, STATUS = "settings.toml", "environment.json", "status.json"
 METRICS, TIMING, MODEL = "metrics.jsonl", "timing.jsonl", "model.safetensors"
-CHECKPOINTS, LOCK = "checkpoints", "lock"
+CHECKPOINTS, TENSORBOARD, PICTURE, LOCK = "checkpoints", "tensorboard", "curves.png", "lock"
 
 RUNNING, FINISHED, STOPPED = "running", "finished", "stopped"
 INTERRUPTED, FAILED = "interrupted", "failed"
@@ -96,6 +96,8 @@ class Record:
         try:
             content = json.loads((self.folder / STATUS).read_text())
             status = Status(**content)
+            if not isinstance(status.step, int) or not isinstance(status.seconds, int | float):
+                raise TypeError("step and seconds should be numbers")
         except FileNotFoundError:
             status = Status()
         except (OSError, ValueError, TypeError) as error:
@@ -151,14 +153,16 @@ def _rows(path: Path) -> Iterator[dict[str, Any]]:
                 raise RecordError(f"{path} line {number} is not JSON") from error
             if not isinstance(row, dict) or not isinstance(row.get("step"), int):
                 raise RecordError(f"{path} line {number} has no step")
+            if not all(isinstance(value, int | float) for value in row.values()):
+                raise RecordError(f"{path} line {number} holds something that is no number")
             yield row
 
 
-def find_records(runs: Path) -> list[Record]:
-    """Every run in a folder of runs, by name."""
+def run_folders(runs: Path) -> list[Path]:
+    """The folders of all runs in a folder of runs, by name."""
     if not runs.is_dir():
         return []
-    return [Record(folder) for folder in sorted(runs.iterdir()) if (folder / SETTINGS).is_file()]
+    return [folder for folder in sorted(runs.iterdir()) if (folder / SETTINGS).is_file()]
 
 
 def write_settings(folder: Path, settings: RunSettings) -> None:

@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
@@ -18,8 +18,10 @@ from rda.training.record import (
     LOCK,
     METRICS,
     MODEL,
+    PICTURE,
     SETTINGS,
     STATUS,
+    TENSORBOARD,
     TIMING,
     Record,
     RecordError,
@@ -29,6 +31,7 @@ from rda.training.record import (
     write_status,
 )
 from rda.training.settings import RunSettings
+from rda.training.settings_file import to_table
 
 
 class Run:
@@ -47,6 +50,7 @@ class Run:
             if self._lock is None:
                 raise RecordError(f"run {self.folder} is in use by another process")
             self._claim()
+            self._sweep()
             write_settings(self.folder, self.settings)
             self.metrics = Journal(self.folder / METRICS)
             self.timing = Journal(self.folder / TIMING)
@@ -64,9 +68,11 @@ class Run:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self.metrics.close()
-        self.timing.close()
-        self._let_go()
+        try:
+            self.metrics.close()
+            self.timing.close()
+        finally:
+            self._let_go()
 
     def _let_go(self) -> None:
         if self._lock is not None:
@@ -86,16 +92,24 @@ class Run:
             )
 
     def _clear(self) -> None:
-        for name in (SETTINGS, STATUS, METRICS, TIMING, ENVIRONMENT, MODEL):
+        """The settings go last: without them this is not a run any more."""
+        for folder in (CHECKPOINTS, TENSORBOARD):
+            shutil.rmtree(self.folder / folder, ignore_errors=True)
+        for name in (STATUS, METRICS, TIMING, ENVIRONMENT, MODEL, PICTURE, SETTINGS):
             (self.folder / name).unlink(missing_ok=True)
-        shutil.rmtree(self.folder / CHECKPOINTS, ignore_errors=True)
+
+    def _sweep(self) -> None:
+        """Remove what saves that were cut off have left."""
+        for folder in (self.folder, self.folder / CHECKPOINTS):
+            for path in folder.glob(".*.tmp"):
+                path.unlink(missing_ok=True)
 
     @property
     def status(self) -> Status:
         """As last written."""
         return Record(self.folder).status
 
-    def resume(self) -> tuple[Checkpoint | None, list[dict[str, Any]], list[str]]:
+    def resume(self) -> tuple[Checkpoint | None, Iterator[dict[str, Any]], list[str]]:
         """The checkpoint to go on from, the rows up to it, and what there is to say.
 
         Whatever was recorded after that checkpoint is taken back: it will be made again.
@@ -103,16 +117,23 @@ class Run:
         try:
             found, notes = checkpoint.load_latest(self.folder / CHECKPOINTS)
             marks = {} if found is None else found.values
+            if found is None and self.metrics.path.stat().st_size:
+                notes = ["no checkpoint was finished before it stopped: beginning again"]
             kept = self.metrics.take_back_to(marks.get("metrics"))
             self.timing.take_back_to(marks.get("timing"))
         except (CheckpointError, JournalError) as error:
             raise RecordError(f"{error}; --force starts over") from error
-        return found, [json.loads(line) for line in kept.splitlines()], notes
+        if found is not None and found.values["settings"] != _identity(self.settings):
+            raise RecordError(
+                f"the checkpoint of run {self.folder.name} was made with other settings than its "
+                f"{SETTINGS} now says; --force starts over"
+            )
+        return found, map(json.loads, kept.splitlines()), notes
 
     def save(self, step: int, tensors: Mapping[str, Any], values: Mapping[str, Any]) -> None:
         """A checkpoint of everything, the records included."""
         marks = {"metrics": self.metrics.mark(), "timing": self.timing.mark()}
-        content = {**values, **marks, "step": step}
+        content = {**values, **marks, "step": step, "settings": _identity(self.settings)}
         checkpoint.save(self.folder / CHECKPOINTS, Checkpoint(step, dict(tensors), content))
 
     def append(self, rows: Iterable[Mapping[str, Any]]) -> None:
@@ -134,6 +155,13 @@ class Run:
     def write_model(self, tensors: Mapping[str, Any], values: Mapping[str, Any]) -> None:
         """The weights to use, without what only training needs."""
         write_atomically(self.folder / MODEL, checkpoint.pack(tensors, values))
+
+
+def _identity(settings: RunSettings) -> dict[str, Any]:
+    """What makes a run the run it is."""
+    table = to_table(settings)
+    del table["limits"]
+    return table
 
 
 def _is_ours(path: Path) -> bool:

@@ -79,8 +79,15 @@ class RunSettings:
     def __post_init__(self) -> None:
         if self.unit not in UNIT_LABELS:
             raise ValueError(unknown_name("unit", self.unit, UNIT_LABELS))
-        if self.recipe.learn_initial_state and isinstance(self.task, Wikipedia):
-            raise ValueError("learn_initial_state does not go with a task that carries its state")
+        if isinstance(self.task, Wikipedia):
+            if self.recipe.learn_initial_state:
+                raise ValueError("learn_initial_state does not go with a carried state")
+            streams = self.task.characters * 9 // 20
+            if self.recipe.batch_size > streams:
+                raise ValueError(
+                    f"batch_size should be {streams} or less for {self.task.characters} "
+                    f"characters, got {self.recipe.batch_size}"
+                )
 
 
 def paper_settings(task: str, unit: str) -> RunSettings:

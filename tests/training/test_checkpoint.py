@@ -99,6 +99,14 @@ def test_a_save_that_was_cut_off_before_its_checksum_is_as_if_it_never_began(tmp
     assert load_latest(tmp_path) == (None, [])
 
 
+def test_saving_a_step_again_never_endangers_what_is_there(tmp_path, monkeypatch):
+    save(tmp_path, example(7))
+    monkeypatch.setattr(files.os, "fsync", lambda handle: 1 / 0)
+    save(tmp_path, example(7))
+    found, _ = load_latest(tmp_path)
+    assert same(found, example(7))
+
+
 def test_after_a_fallback_the_good_checkpoint_outlives_the_next_save(tmp_path):
     save(tmp_path, example(100))
     save(tmp_path, example(200))

@@ -1,6 +1,7 @@
 """Goals are exact to the step."""
 
 import pytest
+import torch
 
 from rda.tasks.settings import Goal
 from rda.training.goals import GoalTracker
@@ -41,6 +42,8 @@ def test_the_trailing_mean_is_of_the_last_hundred_alone():
         ("<", 0.001, 0.00099, True),
         (">", 0.99, 0.99, False),
         (">", 0.99, 0.9901, True),
+        (">", 0.99, torch.tensor(99 / 100).item(), False),
+        (">", 0.999, torch.tensor(101_898 / 102_000).item(), False),
         (">=", 1.0, 1.0, True),
         (">=", 1.0, 0.99, False),
         ("<", 0.001, float("nan"), False),

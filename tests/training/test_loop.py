@@ -4,8 +4,10 @@ import errno
 import json
 import math
 import os
+import resource
 import signal
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -150,6 +152,66 @@ class TestResuming:
         before = (tmp_path / "run" / METRICS).read_bytes()
         assert run_once(tmp_path / "run", settings) == first
         assert (tmp_path / "run" / METRICS).read_bytes() == before
+
+    def test_starting_a_finished_run_again_writes_nothing(self, tiny, tmp_path):
+        settings = with_steps(tiny, 6, stop_at="never")
+        first = run_once(tmp_path / "run", settings)
+        names = [p for p in sorted((tmp_path / "run").rglob("*")) if p.is_file()]
+        before = {path: path.read_bytes() for path in names}
+        assert run_once(tmp_path / "run", settings) == first
+        assert {path: path.read_bytes() for path in names} == before
+
+    def test_a_start_that_is_refused_leaves_the_status_alone(self, tmp_path):
+        settings = with_steps(TINY_RUNS["addition"], 6, stop_at="never")
+        first = run_once(tmp_path / "run", settings)
+        path = tmp_path / "run" / METRICS
+        path.write_bytes(path.read_bytes()[:-1] + b" ")
+        with pytest.raises(RecordError, match="not as it was written"):
+            run_once(tmp_path / "run", with_steps(settings, 9))
+        assert Record(tmp_path / "run").status == first
+
+    def test_a_checkpoint_belongs_to_its_settings(self, tmp_path):
+        run_once(tmp_path / "run", with_steps(TINY_RUNS["addition"], 3))
+        path = tmp_path / "run" / "settings.toml"
+        path.write_text(path.read_text().replace("seed = 0", "seed = 7"))
+        other = replace(TINY_RUNS["addition"], recipe=replace(TINY, seed=7))
+        with pytest.raises(RecordError, match="made with other settings"):
+            run_once(tmp_path / "run", with_steps(other, 5))
+
+    def test_random_numbers_of_another_device_are_refused(self, tmp_path):
+        settings = with_steps(TINY_RUNS["addition"], 3)
+        run_once(tmp_path / "run", settings)
+        found, _ = checkpoint.load_latest(tmp_path / "run" / "checkpoints")
+        values = {**found.values, "device": "cuda", "step": 4}
+        checkpoint.save(
+            tmp_path / "run" / "checkpoints", checkpoint.Checkpoint(4, found.tensors, values)
+        )
+        with pytest.raises(RecordError, match=r"begun on cuda.*use --device cuda"):
+            run_once(tmp_path / "run", with_steps(settings, 5))
+
+    def test_what_cut_off_saves_left_is_swept_away(self, tmp_path):
+        settings = with_steps(TINY_RUNS["addition"], 2)
+        run_once(tmp_path / "run", settings)
+        for folder in (tmp_path / "run", tmp_path / "run" / "checkpoints"):
+            (folder / ".x.123.tmp").write_text("half")
+        run_once(tmp_path / "run", with_steps(settings, 3))
+        assert not list((tmp_path / "run").rglob("*.tmp"))
+
+    def test_a_start_over_that_was_cut_off_can_be_started_over(self, tmp_path, monkeypatch):
+        settings = with_steps(TINY_RUNS["addition"], 2)
+        run_once(tmp_path / "run", settings)
+        unlink = Path.unlink
+
+        def dies(path, **options):
+            if path.name == "metrics.jsonl":
+                raise KeyboardInterrupt
+            unlink(path, **options)
+
+        monkeypatch.setattr(Path, "unlink", dies)
+        with pytest.raises(KeyboardInterrupt):
+            run_once(tmp_path / "run", settings, force=True)
+        monkeypatch.undo()
+        assert run_once(tmp_path / "run", settings, force=True).step == 2
 
     def test_a_corrupt_checkpoint_costs_steps_and_no_results(self, tmp_path):
         tiny = TINY_RUNS["multicopy"]
@@ -301,6 +363,15 @@ class TestEvaluation:
         run_once(tmp_path / "stopped", settings)
         assert_same_run(tmp_path / "whole", tmp_path / "stopped")
 
+    def test_a_stop_during_the_last_evaluation_is_no_end(self, tmp_path):
+        settings = with_steps(TINY_RUNS["wikipedia"], 4)
+        stepper = build_stepper(settings, torch.device("cpu"), files=TEXT)
+        with Run(tmp_path / "stopped", settings) as run:
+            status = train(run, stepper, _StopsDuringEvaluation(stepper))
+        assert (status.state, status.step) == (INTERRUPTED, 4)
+        again = run_once(tmp_path / "stopped", settings)
+        assert (again.state, again.best_step) == (FINISHED, 4)
+
 
 class _StopsDuringEvaluation(Silent):
     def __init__(self, stepper):
@@ -402,6 +473,23 @@ class TestFailing:
         assert found.step >= 5
         run_once(tmp_path / "run", with_steps(tiny, 50))
         run_once(tmp_path / "whole", with_steps(tiny, 50))
+        assert_same_run(tmp_path / "whole", tmp_path / "run")
+
+    def test_a_disk_that_takes_half_a_line_is_one_line_too(self, tmp_path):
+        tiny = TINY_RUNS["addition"]
+        run_once(tmp_path / "run", with_steps(tiny, 5))
+        soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        previous = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (6000, hard))
+        try:
+            status = run_once(tmp_path / "run", with_steps(tiny, 500))
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+            signal.signal(signal.SIGXFSZ, previous)
+        assert status.state == FAILED
+        assert "File too large" in status.reason
+        run_once(tmp_path / "run", with_steps(tiny, 500))
+        run_once(tmp_path / "whole", with_steps(tiny, 500))
         assert_same_run(tmp_path / "whole", tmp_path / "run")
 
     def test_a_folder_that_cannot_be_made_is_one_line(self, tmp_path):

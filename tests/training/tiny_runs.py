@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import torch
 
-from rda.tasks.settings import Addition, ClassifyLength, MultiCopy, Wikipedia
+from rda.tasks.settings import Addition, ClassifyLength, Copy, MultiCopy, Wikipedia
 from rda.training.loop import build_stepper, train
 from rda.training.run import Run
 from rda.training.settings import Limits, Recipe, RunSettings
@@ -18,6 +18,7 @@ TINY_RUNS = {
         ClassifyLength(longest=9), "RWA", replace(TINY, learn_initial_state=True)
     ),
     "multicopy": RunSettings(MultiCopy(copies=2, symbols=2, alphabet=3), "GRU", TINY),
+    "copy": RunSettings(Copy(symbols=2, alphabet=3, delay=4), "LSTM", TINY),
     "wikipedia": RunSettings(
         Wikipedia(segment=7, embedding=3, characters=2000, evaluation_streams=3),
         "RDA-sigmoid-id",
