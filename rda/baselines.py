@@ -1,4 +1,7 @@
-"""The paper's baselines: torch's own LSTM and GRU with section 6.1's initialisation."""
+"""The paper's baselines: torch's LSTM and GRU with section 6.1's initialisation.
+
+On a GPU that can, they run in our own engine; elsewhere in torch's.
+"""
 
 from typing import Any
 
@@ -8,6 +11,9 @@ from torch.nn.utils.rnn import PackedSequence
 
 from rda.checks import check_flag
 from rda.initialisation import bias_gates_, xavier_gates_
+from rda.names import look_up
+from rda.scan.cuda import gated
+from rda.scan.cuda.onchip import obstacle, product_for
 
 
 class _Baseline(nn.RNNBase):
@@ -18,8 +24,16 @@ class _Baseline(nn.RNNBase):
     _forget_gate: int | None
     _gates: int
 
-    def __init__(self, *args: Any, learn_initial_state: bool = False, **options: Any) -> None:
+    def __init__(
+        self,
+        *args: Any,
+        learn_initial_state: bool = False,
+        engine: str = "auto",
+        **options: Any,
+    ) -> None:
         check_flag("learn_initial_state", learn_initial_state)
+        look_up("engine", engine, dict.fromkeys(("auto", "torch")))
+        self.engine = engine
         super().__init__(*args, **options)
         self.learn_initial_state = learn_initial_state
         if learn_initial_state:
@@ -57,6 +71,62 @@ class _Baseline(nn.RNNBase):
             batch = input.shape[0 if self.batch_first else 1]
         return [start.unsqueeze(1).expand(-1, batch, -1).contiguous() for start in starts]
 
+    def _on_chip(self, input: Any) -> bool:
+        """Whether our own GPU engine runs this instead of cuDNN: same weights, same results."""
+        if self.engine == "torch" or not isinstance(input, Tensor) or input.dim() != 3:
+            return False
+        idle = self.num_layers == 1 or self.dropout == 0 or not self.training
+        plain = self.proj_size == 0 and idle and not torch.compiler.is_compiling()
+        if not plain or input.dtype != torch.float32 or torch.is_autocast_enabled("cuda"):
+            return False
+        return input.shape[0] > 0 and obstacle(input, self.hidden_size) is None
+
+    def engine_for(self, input: Tensor) -> str:
+        """What runs this layer on such an input."""
+        if self._on_chip(input):
+            return "cuda"
+        return "cuDNN" if input.is_cuda and torch.backends.cudnn.enabled else "torch.nn"
+
+    def _states(self, input: Tensor, hx: Any, count: int) -> list[Tensor]:
+        """The start of each state, checked as torch does."""
+        batch = input.shape[0 if self.batch_first else 1]
+        if hx is None:
+            rows = self.num_layers * (2 if self.bidirectional else 1)
+            return [input.new_zeros(rows, batch, self.hidden_size)] * count
+        self.check_forward_args(input, hx, None)
+        return [hx] if count == 1 else list(hx)
+
+    def _layers_on_chip(self, input: Tensor, states: list[Tensor]) -> tuple[Tensor, list[Tensor]]:
+        """All layers and directions; `states` and the result are (rows, batch, hidden) each."""
+        sequence = input.transpose(0, 1) if self.batch_first else input
+        product = product_for(input, self.hidden_size)
+        directions = 2 if self.bidirectional else 1
+        finals = []
+        for layer in range(self.num_layers):
+            outputs = []
+            sequence = sequence.contiguous()
+            for direction in range(directions):
+                k = layer * directions + direction
+                start = [state[k].contiguous() for state in states]
+                output, *final = self._direction_on_chip(
+                    sequence, start, self.all_weights[k], direction == 1, product
+                )
+                outputs.append(output)
+                finals.append(final)
+            sequence = outputs[0] if directions == 1 else torch.cat(outputs, dim=-1)
+        output = sequence.transpose(0, 1) if self.batch_first else sequence
+        return output, [torch.stack(parts) for parts in zip(*finals, strict=True)]
+
+    def _direction_on_chip(
+        self,
+        input: Tensor,
+        start: list[Tensor],
+        weights: list[nn.Parameter],
+        reverse: bool,
+        product: str,
+    ) -> tuple[Tensor, ...]:
+        raise NotImplementedError
+
     def extra_repr(self) -> str:
         learned = ", learn_initial_state=True" if self.learn_initial_state else ""
         return super().extra_repr() + learned
@@ -76,7 +146,23 @@ class LSTM(_Baseline, nn.LSTM):
     def forward(self, input: Any, hx: Any = None) -> Any:
         if hx is None and self.learn_initial_state:
             hx = tuple(self._learned_start(input))
-        return super().forward(input, hx)
+        if not self._on_chip(input):
+            return super().forward(input, hx)
+        output, (h, c) = self._layers_on_chip(input, self._states(input, hx, 2))
+        return output, (h, c)
+
+    def _direction_on_chip(
+        self,
+        input: Tensor,
+        start: list[Tensor],
+        weights: list[nn.Parameter],
+        reverse: bool,
+        product: str,
+    ) -> tuple[Tensor, ...]:
+        weight_ih, weight_hh, *biases = weights
+        bias = biases[0] + biases[1] if biases else None
+        h, c = start
+        return gated.lstm(input, h, c, weight_ih, weight_hh, bias, reverse, product)
 
 
 class GRU(_Baseline, nn.GRU):
@@ -92,4 +178,20 @@ class GRU(_Baseline, nn.GRU):
     def forward(self, input: Any, hx: Any = None) -> Any:
         if hx is None and self.learn_initial_state:
             (hx,) = self._learned_start(input)
-        return super().forward(input, hx)
+        if not self._on_chip(input):
+            return super().forward(input, hx)
+        output, (h,) = self._layers_on_chip(input, self._states(input, hx, 1))
+        return output, h
+
+    def _direction_on_chip(
+        self,
+        input: Tensor,
+        start: list[Tensor],
+        weights: list[nn.Parameter],
+        reverse: bool,
+        product: str,
+    ) -> tuple[Tensor, ...]:
+        weight_ih, weight_hh, *biases = weights
+        bias_ih, bias_hh = biases or (None, None)
+        (h,) = start
+        return gated.gru(input, h, weight_ih, weight_hh, bias_ih, bias_hh, reverse, product)

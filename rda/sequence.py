@@ -24,6 +24,10 @@ from rda.unit import Device, UnitModule
 GivenState = tuple[Tensor, Tensor] | None
 
 
+def _stacked(parts: tuple[Tensor, ...]) -> Tensor:
+    return parts[0].unsqueeze(0) if len(parts) == 1 else torch.stack(parts)
+
+
 class SequenceLayer(UnitModule):
     """What RDA and RWA share; `rda.layers` has the two."""
 
@@ -172,7 +176,7 @@ class SequenceLayer(UnitModule):
                     outputs.append(output)
                     finals.append(final)
                 sequence = outputs[0] if len(outputs) == 1 else torch.cat(outputs, dim=-1)
-            final_state = LogState(*(torch.stack(parts) for parts in zip(*finals, strict=True)))
+            final_state = LogState(*(_stacked(parts) for parts in zip(*finals, strict=True)))
             average_dtype = dtype if state is None else state.average.dtype
             return sequence, from_log(final_state, average_dtype)
 

@@ -13,7 +13,8 @@ def test_a_healthy_machine(capsys):
     told = capsys.readouterr().out
     assert "250 units, batch 100, 1000 steps on cpu: engine cpu" in told
     for name in engines.ENGINES:
-        assert f"\n{name:<11} right" in told
+        verdict = "cannot serve: it runs on an NVIDIA GPU" if name == "cuda" else "right"
+        assert f"\n{name:<11} {verdict}" in told
     assert torch.__version__ in told
 
 
@@ -40,6 +41,7 @@ def test_a_wrong_engine_is_found_out(monkeypatch, capsys):
             return trace._replace(output=trace.output * 1.001)
 
         backward = staticmethod(right.backward)
+        products = staticmethod(right.products)
 
     monkeypatch.setitem(kernels.KERNELS, "cpu", lambda: Wrong)
     assert main(["doctor"]) == 1

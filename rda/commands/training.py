@@ -54,7 +54,7 @@ class Machine:
     device: str = "auto"
     """cpu, cuda, cuda:1, ...; auto is the GPU where there is one."""
     engine: str = "auto"
-    """Engine of RDA and RWA; `rda doctor` lists them."""
+    """Of RDA and RWA, `rda doctor` lists them; "torch" also takes torch's own LSTM and GRU."""
     threads: int = 0
     """CPU threads; 0 for as many as torch takes."""
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -13,6 +13,8 @@ from rda.activations import Choices
 from rda.equations import LogState
 from rda.scan import eager, fused, reference
 from rda.scan.cpu import kernel
+from rda.scan.cuda import onchip
+from rda.scan.cuda.kernel import ClusterKernel
 from rda.scan.kernels import KERNELS, Kernel
 
 Scan = Callable[..., tuple[Tensor, LogState]]
@@ -69,9 +71,30 @@ def _cpu_kernel() -> Kernel:
     return kernel if kernel.obstacle() is None else eager
 
 
+def _cuda_obstacle(tensors: tuple[Tensor, ...], choices: Choices) -> Obstacle | None:
+    units = tensors[1].shape[1] if len(tensors) > 1 else 0
+    reason = onchip.obstacle(tensors[0], units)
+    if reason is not None:
+        return Obstacle(reason, tensors[0].device.type == "cuda")
+    return _fused_obstacle(tensors, choices)
+
+
+def _cuda_scan(input: Tensor, *arguments: Any) -> tuple[Tensor, LogState]:
+    units = arguments[2].shape[1]
+    engine = f"cuda {onchip.product_for(input, units)}"
+    found: tuple[Tensor, LogState] = partial(fused.scan, engine=engine)(input, *arguments)
+    return found
+
+
 KERNELS.update(cpu=_cpu_kernel, torch=lambda: eager)
+KERNELS.update({f"cuda {product}": partial(ClusterKernel, product) for product in onchip.PRODUCTS})
 
 ENGINES: dict[str, Engine] = {
+    "cuda": Engine(
+        "one kernel for the whole sequence, the weights on chip in a cluster of thread blocks",
+        _cuda_obstacle,
+        _cuda_scan,
+    ),
     "cpu": Engine(
         "compiled C++, vectorised, the batch split over threads",
         _cpu_obstacle,

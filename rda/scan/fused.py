@@ -6,7 +6,7 @@ derivative. torch.compile sees one op and never unrolls time. Second derivatives
 reference.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -20,14 +20,7 @@ from rda.scan.kernels import Trace, output_is_average, run_backward, run_forward
 _CHOICES = "str attention, str hidden, str output, bool discount"
 
 
-@torch.library.custom_op(
-    "rda::scan",
-    mutates_args=(),
-    schema="(Tensor input, Tensor? input_weight, Tensor? bias, Tensor recurrent_weight, "
-    f"Tensor r0, Tensor l0, Tensor? lengths, {_CHOICES}, bool reverse, bool keep, str engine) "
-    "-> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)",
-)
-def scan_op(
+def _forward(
     input: Tensor,
     input_weight: Tensor | None,
     bias: Tensor | None,
@@ -48,6 +41,16 @@ def scan_op(
         input, input_weight, bias, recurrent_weight, LogState(r0, l0), choices, lengths, reverse,
         keep, engine,
     )  # fmt: skip
+
+
+scan_op = torch.library.custom_op(
+    "rda::scan",
+    _forward,
+    mutates_args=(),
+    schema="(Tensor input, Tensor? input_weight, Tensor? bias, Tensor recurrent_weight, "
+    f"Tensor r0, Tensor l0, Tensor? lengths, {_CHOICES}, bool reverse, bool keep, str engine) "
+    "-> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)",
+)
 
 
 @scan_op.register_fake
@@ -82,15 +85,7 @@ def _(
     )
 
 
-@torch.library.custom_op(
-    "rda::scan_backward",
-    mutates_args=(),
-    schema="(Tensor d_output, Tensor d_r, Tensor d_l, Tensor input, Tensor? input_weight, "
-    "Tensor recurrent_weight, Tensor r0, Tensor output_sequence, Tensor averages, Tensor saved, "
-    f"Tensor slopes, Tensor? lengths, {_CHOICES}, bool reverse, bool needs_input, str engine) "
-    "-> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)",
-)
-def scan_backward_op(
+def _backward_pass(
     d_output: Tensor,
     d_r: Tensor,
     d_l: Tensor,
@@ -116,6 +111,17 @@ def scan_backward_op(
         d_output, LogState(d_r, d_l), input, input_weight, recurrent_weight, r0, trace,
         Choices(attention, hidden, output, discount), lengths, reverse, needs_input, engine,
     )  # fmt: skip
+
+
+scan_backward_op = torch.library.custom_op(
+    "rda::scan_backward",
+    _backward_pass,
+    mutates_args=(),
+    schema="(Tensor d_output, Tensor d_r, Tensor d_l, Tensor input, Tensor? input_weight, "
+    "Tensor recurrent_weight, Tensor r0, Tensor output_sequence, Tensor averages, Tensor saved, "
+    f"Tensor slopes, Tensor? lengths, {_CHOICES}, bool reverse, bool needs_input, str engine) "
+    "-> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)",
+)
 
 
 @scan_backward_op.register_fake
@@ -152,6 +158,11 @@ def _(
 
 
 def _setup_context(ctx: Any, inputs: Sequence[Any], output: Sequence[Tensor]) -> None:
+    _remember(ctx, inputs, output)
+    ctx.mark_non_differentiable(*output[3:])
+
+
+def _remember(ctx: Any, inputs: Sequence[Any], output: Sequence[Tensor]) -> None:
     input, input_weight, bias, recurrent_weight, r0, l0, lengths = inputs[:7]
     out, _, _, averages, saved, slopes = output
     ctx.save_for_backward(
@@ -159,23 +170,28 @@ def _setup_context(ctx: Any, inputs: Sequence[Any], output: Sequence[Tensor]) ->
     )
     *names, reverse, _, engine = inputs[7:]
     ctx.choices, ctx.reverse, ctx.engine = Choices(*names), reverse, engine
-    ctx.mark_non_differentiable(averages, saved, slopes)
     ctx.set_materialize_grads(False)
 
 
 def _backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
+    return _gradients(ctx, gradients, scan_backward_op)
+
+
+def _gradients(
+    ctx: Any, gradients: Sequence[Tensor | None], backward: Callable[..., Sequence[Tensor]]
+) -> tuple[Tensor | None, ...]:
     tensors, choices = ctx.saved_tensors, ctx.choices
     differentiated = tensors[:6]
     if torch.is_grad_enabled():
-        found = _reference_gradients(ctx, differentiated, tensors[6], gradients[:3])
-        return *found, *[None] * 8
+        second = _reference_gradients(ctx, differentiated, tensors[6], gradients[:3])
+        return *second, *[None] * 8
     input, input_weight, _, recurrent_weight, r0 = tensors[:5]
     lengths, out, averages, saved, slopes = tensors[6:]
     d_output, d_r, d_l = (
         torch.zeros_like(like) if gradient is None else gradient
         for gradient, like in zip(gradients, (out, r0, r0), strict=False)
     )
-    found = scan_backward_op(
+    found = backward(
         d_output, d_r, d_l, input, input_weight, recurrent_weight, r0, out, averages, saved,
         slopes, lengths, choices.attention, choices.hidden, choices.output, choices.discount,
         ctx.reverse, ctx.needs_input_grad[0], ctx.engine,
@@ -220,6 +236,20 @@ def _reference_gradients(
 scan_op.register_autograd(_backward, setup_context=_setup_context)
 
 
+class _PlainScan(torch.autograd.Function):
+    """The op without torch's dispatcher, which costs more than a short sequence takes."""
+
+    @staticmethod
+    def forward(ctx: Any, *inputs: Any) -> tuple[Tensor, Tensor, Tensor]:
+        output = _forward(*inputs)
+        _remember(ctx, inputs, output)
+        return output[0], output[1], output[2]
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
+        return _gradients(ctx, gradients, _backward_pass)
+
+
 def scan(
     input: Tensor,
     input_weight: Tensor | None,
@@ -237,7 +267,8 @@ def scan(
     traced = torch.compiler.is_compiling() or torch._C._get_tracing_state() is not None
     is_plain = type(input) in (Tensor, nn.Parameter) and not traced
     if keep or not is_plain:
-        output, r, l, *_ = scan_op(
+        op: Callable[..., Sequence[Tensor]] = _PlainScan.apply if is_plain else scan_op
+        output, r, l, *_ = op(
             input, input_weight, bias, recurrent_weight, *start, lengths, choices.attention,
             choices.hidden, choices.output, choices.discount, reverse, keep, engine,
         )  # fmt: skip

@@ -1,6 +1,7 @@
 """The recurrence inside the op: what an engine's kernel does, and the products around it."""
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import NamedTuple, Protocol
 
 import torch
@@ -50,6 +51,9 @@ class Kernel(Protocol):
         reverse: bool,
     ) -> tuple[Tensor, Tensor, Tensor]:
         """The gradients of projected, r0 and l0."""
+
+    def products(self) -> AbstractContextManager[None]:
+        """Where torch's own products have this kernel's precision."""
 
 
 KERNELS: dict[str, Callable[[], Kernel]] = {}
@@ -123,7 +127,8 @@ def run_backward(
         trace = trace._replace(output=choices.f_o(choices.f_h(trace.averages)))
     lengths = _ready_lengths(lengths, input)
     weight = recurrent_weight.to(dtype).contiguous()
-    d_projected, d_r0, d_l0 = KERNELS[engine]().backward(
+    kernel = KERNELS[engine]()
+    d_projected, d_r0, d_l0 = kernel.backward(
         d_output.to(dtype).contiguous(),
         LogState(d_final.r.contiguous(), d_final.l.contiguous()),
         weight,
@@ -134,22 +139,30 @@ def run_backward(
         reverse,
     )
     h = _hidden_sequence(trace, choices)
-    d_weight = _recurrent_gradient(d_projected, h, choices.f_h(r0), lengths, reverse)
     d_input, d_input_weight, d_bias = (r0.new_empty(0) for _ in range(3))
-    if input_weight is None:
-        d_input = d_projected
-    else:
-        flat = d_projected.flatten(0, 1)
-        d_input_weight = _transposed_product(flat, input.flatten(0, 1).to(dtype))
-        d_bias = flat.sum(0)
-        if needs_input:
-            d_input = d_projected @ input_weight.to(dtype)
+    with kernel.products():
+        d_gates = d_projected[..., h.shape[-1] :]
+        d_weight = recurrent_gradient(d_gates, h, choices.f_h(r0), lengths, reverse)
+        if input_weight is None:
+            d_input = d_projected
+        else:
+            flat = d_projected.flatten(0, 1)
+            d_input_weight, d_bias = projection_gradients(flat, input.flatten(0, 1).to(dtype))
+            if needs_input:
+                d_input = d_projected @ input_weight.to(dtype)
     return d_input, d_input_weight, d_bias, d_weight, d_r0, d_l0
 
 
-def _transposed_product(tall: Tensor, narrow: Tensor) -> Tensor:
-    """tall.t() @ narrow; with few columns BLAS is several times quicker the other way round."""
-    return tall.t() @ narrow if narrow.shape[1] >= 32 else (narrow.t() @ tall).t().contiguous()
+def projection_gradients(d_projected: Tensor, input: Tensor) -> tuple[Tensor, Tensor]:
+    """d_projected.t() @ input, and the sum over all rows: a column of ones more in the input.
+
+    With few columns BLAS is several times quicker the other way round.
+    """
+    ones = input.new_ones(len(input), 1)
+    if input.shape[1] >= 32:
+        return d_projected.t() @ input, (ones.t() @ d_projected).flatten()
+    both = torch.cat((input, ones), dim=1).t() @ d_projected
+    return both[:-1].t().contiguous(), both[-1].clone()
 
 
 def _hidden_sequence(trace: Trace, choices: Choices) -> Tensor:
@@ -159,11 +172,10 @@ def _hidden_sequence(trace: Trace, choices: Choices) -> Tensor:
     return choices.f_h(trace.averages)
 
 
-def _recurrent_gradient(
-    d_projected: Tensor, h: Tensor, h0: Tensor, lengths: Tensor | None, reverse: bool
+def recurrent_gradient(
+    d_gates: Tensor, h: Tensor, h0: Tensor, lengths: Tensor | None, reverse: bool
 ) -> Tensor:
     """The gates' gradients times the h that each step saw, summed over time and batch."""
-    d_gates = d_projected[..., h.shape[-1] :]
     if reverse:
         later, earlier = d_gates[:-1], h[1:]
     else:

@@ -29,10 +29,12 @@ class SequenceModel(nn.Module):
         self.reads_every_step = task.reads_every_step
         features = task.embedding or task.input_size
         self.encoder = nn.Embedding(task.input_size, features) if task.embedding else None
-        options: dict[str, Any] = {"learn_initial_state": learn_initial_state}
-        if unit not in ("LSTM", "GRU"):
-            options["engine"] = engine
-        self.unit = build(unit, features, hidden_size, **options)
+        # LSTM and GRU have two ways to run, our GPU engine's and torch's own.
+        if unit in ("LSTM", "GRU") and engine != "torch":
+            engine = "auto"
+        self.unit: Any = build(
+            unit, features, hidden_size, learn_initial_state=learn_initial_state, engine=engine
+        )
         self.readout = nn.Linear(hidden_size, task.output_size)
         self.reset_parameters()
 
@@ -67,8 +69,9 @@ class SequenceModel(nn.Module):
 
     def engine_for(self, batch_size: int) -> str:
         """The engine that runs this model's unit on batches of such a size."""
-        weight = self.readout.weight
+        example = self.readout.weight.new_empty(2, batch_size, self.unit.input_size)
         if isinstance(self.unit, SequenceLayer):
-            example = weight.new_empty(2, batch_size, self.unit.input_size)
-            return select(self.unit.engine, example, self.unit.choices).name
-        return "cuDNN" if weight.is_cuda and torch.backends.cudnn.enabled else "torch.nn"
+            _, recurrent, *_ = self.unit.all_weights[0]
+            return select(self.unit.engine, example, self.unit.choices, recurrent).name
+        named: str = self.unit.engine_for(example)
+        return named

@@ -1,0 +1,69 @@
+"""Loading and launching a compiled kernel through the CUDA driver, on torch's current stream."""
+
+import ctypes
+import functools
+from typing import Any
+
+import torch
+
+MAX_DYNAMIC_SHARED_BYTES = 8
+NON_PORTABLE_CLUSTER = 14
+
+
+class DriverError(RuntimeError):
+    """A call of the CUDA driver failed."""
+
+
+@functools.cache
+def _driver() -> ctypes.CDLL:
+    return ctypes.CDLL("libcuda.so.1")
+
+
+def _call(name: str, *arguments: object) -> None:
+    code = getattr(_driver(), name)(*arguments)
+    if code != 0:
+        reason = ctypes.c_char_p()
+        _driver().cuGetErrorString(code, ctypes.byref(reason))
+        said = reason.value.decode() if reason.value else f"error {code}"
+        raise DriverError(f"{name}: {said}")
+
+
+class Module:
+    """The kernels of one machine code, on the device that is current when it is made."""
+
+    def __init__(self, code: bytes, names: tuple[str, ...]) -> None:
+        torch.cuda.synchronize()  # torch's context is now the current one
+        self._module = ctypes.c_void_p()
+        _call("cuModuleLoadData", ctypes.byref(self._module), code)
+        shared = self._read_shared_bytes(len(names))
+        self._functions = {}
+        for name, size in zip(names, shared, strict=True):
+            function = ctypes.c_void_p()
+            _call("cuModuleGetFunction", ctypes.byref(function), self._module, name.encode())
+            _call("cuFuncSetAttribute", function, MAX_DYNAMIC_SHARED_BYTES, size)
+            _call("cuFuncSetAttribute", function, NON_PORTABLE_CLUSTER, 1)
+            self._functions[name] = function, size
+
+    def _read_shared_bytes(self, count: int) -> list[int]:
+        address, size = ctypes.c_uint64(), ctypes.c_size_t()
+        _call(
+            "cuModuleGetGlobal_v2",
+            ctypes.byref(address),
+            ctypes.byref(size),
+            self._module,
+            b"shared_bytes",
+        )
+        values = (ctypes.c_int * count)()
+        _call("cuMemcpyDtoH_v2", values, address, ctypes.c_size_t(ctypes.sizeof(values)))
+        return list(values)
+
+    def launch(self, name: str, blocks: int, threads: int, *arguments: Any) -> None:
+        """Queue a kernel; `arguments` are ctypes values in its order."""
+        function, shared = self._functions[name]
+        pointers = (ctypes.c_void_p * len(arguments))(
+            *(ctypes.cast(ctypes.pointer(value), ctypes.c_void_p) for value in arguments)
+        )
+        stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
+        _call(
+            "cuLaunchKernel", function, blocks, 1, 1, threads, 1, 1, shared, stream, pointers, None
+        )

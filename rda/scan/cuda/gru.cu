@@ -1,0 +1,113 @@
+// The GRU as torch.nn.GRU has it: gates r, z, n, the reset gate after the product; state h.
+
+#define GATES 3
+#define INPUTS 3
+#define SAVED 4
+
+struct UnitForward {
+  const float *h0, *bias;  // bias: what is added to the product of n before r multiplies it
+  float *output, *h, *saved;
+};
+
+struct Unit {
+  float h, bias, r, z, n, product;
+
+  __device__ __forceinline__ void start(const UnitForward& at, bool active, int row, int unit) {
+    h = active ? at.h0[row * (long long)H + unit] : 0.0f;
+    bias = active && at.bias ? at.bias[unit] : 0.0f;
+  }
+
+  __device__ __forceinline__ float hidden() const { return h; }
+
+  __device__ __forceinline__ void step(const float x[INPUTS], const float recurrent[GATES], bool running) {
+    r = sigmoid(x[0] + recurrent[0]);
+    z = sigmoid(x[1] + recurrent[1]);
+    product = recurrent[2] + bias;
+    n = hyperbolic(x[2] + r * product);
+    if (running) h = n + z * (h - n);
+  }
+
+  __device__ __forceinline__ void record(const UnitForward& at, bool active, bool running, int t, int batch, int row,
+                                         int unit) const {
+    if (!active) return;
+    at.output[(t * (long long)batch + row) * H + unit] = running ? h : 0.0f;
+    if (at.saved) {
+      float* saved = at.saved + (t * (long long)batch + row) * SAVED * H + unit;
+      saved[0] = r;
+      saved[H] = z;
+      saved[2 * H] = n;
+      saved[3 * H] = product;
+    }
+  }
+
+  __device__ __forceinline__ void finish(const UnitForward& at, bool active, int row, int unit) const {
+    if (active) at.h[row * (long long)H + unit] = h;
+  }
+};
+
+struct UnitBackward {
+  const float *d_output, *d_h, *h0, *output, *saved;
+  float *d_input, *d_product, *d_h0;
+};
+
+struct UnitGradient {
+  float d_last, h_start, d_kept;       // carried
+  float d_r, d_z, d_n, d_product;      // of this step
+
+  struct Values {
+    float d_out, h_before, r, z, n, product;
+  };
+
+  __device__ __forceinline__ void start(const UnitBackward& at, bool active, int row, int unit) {
+    const long long place = row * (long long)H + unit;
+    d_last = active ? at.d_h[place] : 0.0f;
+    h_start = active ? at.h0[place] : 0.0f;
+    d_kept = 0.0f;
+  }
+
+  // What of h stays in the next h.
+  __device__ __forceinline__ float carried() const { return d_kept; }
+
+  __device__ __forceinline__ float first() const { return d_last; }
+
+  __device__ __forceinline__ void fetch(Values& of, const UnitBackward& at, bool wanted, int t, int before, int length,
+                                        int batch, int row, int unit) const {
+    of = Values{};
+    if (!wanted) return;
+    of.d_out = at.d_output[(t * (long long)batch + row) * H + unit];
+    of.h_before = before >= 0 && before < length ? at.output[(before * (long long)batch + row) * H + unit] : h_start;
+    const float* saved = at.saved + (t * (long long)batch + row) * SAVED * H + unit;
+    of.r = saved[0];
+    of.z = saved[H];
+    of.n = saved[2 * H];
+    of.product = saved[3 * H];
+  }
+
+  __device__ __forceinline__ void step(const Values& of, float d_hidden, bool running, float d_gates[GATES]) {
+    const float d_h = of.d_out + d_hidden;
+    d_n = d_h * (1.0f - of.z) * (1.0f - of.n * of.n);
+    d_z = d_h * (of.h_before - of.n) * of.z * (1.0f - of.z);
+    d_r = d_n * of.product * of.r * (1.0f - of.r);
+    d_product = d_n * of.r;
+    if (running) d_kept = d_h * of.z;
+    if (!running) d_r = d_z = d_n = d_product = 0.0f;
+    d_gates[0] = d_r;
+    d_gates[1] = d_z;
+    d_gates[2] = d_product;
+  }
+
+  __device__ __forceinline__ void record(const UnitBackward& at, bool active, int t, int batch, int row,
+                                         int unit) const {
+    if (!active) return;
+    float* d_input = at.d_input + (t * (long long)batch + row) * INPUTS * H + unit;
+    d_input[0] = d_r;
+    d_input[H] = d_z;
+    d_input[2 * H] = d_n;
+    at.d_product[(t * (long long)batch + row) * H + unit] = d_product;
+  }
+
+  __device__ __forceinline__ void finish(const UnitBackward& at, bool active, float d_hidden, int row, int unit) const {
+    if (active) at.d_h0[row * (long long)H + unit] = d_hidden;
+  }
+};
+

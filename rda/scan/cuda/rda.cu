@@ -1,0 +1,222 @@
+// The RDA and the RWA, as in rda/equations.py: state (r, l), r the average and l the log of the
+// weight behind it. Constants: DISCOUNT, ATTENTION (0 exp, 1 relu, 2 softplus, 3 sigmoid),
+// HIDDEN_TANH, OUTPUT_TANH.
+
+#define GATES (2 + DISCOUNT)
+#define INPUTS (3 + DISCOUNT)
+#define SLOPES (ATTENTION != 0)
+
+__device__ __forceinline__ float log_sigmoid(float x) { return fminf(x, 0.0f) - log1pf(expf(-fabsf(x))); }
+
+__device__ __forceinline__ float quick_log_sigmoid(float x) { return fminf(x, 0.0f) - __logf(1.0f + __expf(-fabsf(x))); }
+
+__device__ __forceinline__ float softplus(float x) { return fmaxf(x, 0.0f) + log1pf(__expf(-fabsf(x))); }
+
+#define SMALLEST 1.17549435e-38f
+#define INFINITE __int_as_float(0x7f800000)
+
+__device__ __forceinline__ float log_attention(float x) {
+#if ATTENTION == 0
+  return x;
+#elif ATTENTION == 1
+  return x < SMALLEST ? -INFINITE : logf(x);
+#elif ATTENTION == 2
+  return x < -20.0f ? x - 0.5f * __expf(x) : logf(softplus(x));
+#else
+  return log_sigmoid(x);
+#endif
+}
+
+// The derivative of log_attention.
+__device__ __forceinline__ float attention_slope(float x) {
+#if ATTENTION == 1
+  return x < SMALLEST ? 0.0f : 1.0f / x;
+#elif ATTENTION == 2
+  return x < -20.0f ? 1.0f - 0.5f * __expf(x) : sigmoid(x) / softplus(x);
+#else
+  return sigmoid(-x);
+#endif
+}
+
+struct UnitForward {
+  const float *r0, *l0;
+  float *output, *r, *l, *averages, *saved, *slopes;  // null: not wanted
+};
+
+struct Unit {
+  float r, h;
+  float l, l_rest;  // log d is their sum: over thousands of steps the last bits of one would add up
+  float u, tanh_g, a, p, gamma, alpha;
+
+  __device__ __forceinline__ void add_to_l(float x) {
+    const float sum = l + x;
+    const float lost = fabsf(l) >= fabsf(x) ? (l - sum) + x : (x - sum) + l;
+    l_rest += fabsf(sum) < INFINITE ? lost : 0.0f;
+    l = sum;
+  }
+
+  __device__ __forceinline__ void start(const UnitForward& at, bool active, int row, int unit) {
+    const long long place = row * (long long)H + unit;
+    r = active ? at.r0[place] : 0.0f;
+    l = active ? at.l0[place] : 0.0f;
+    l_rest = 0.0f;
+    h = HIDDEN_TANH ? hyperbolic(r) : r;
+  }
+
+  __device__ __forceinline__ float hidden() const { return h; }
+
+  // What h needs comes first; the weight behind the average can wait until h is on its way, and
+  // is then computed with all its digits, because it is carried through the whole sequence.
+  __device__ __forceinline__ void step(const float x[INPUTS], const float recurrent[GATES], bool running) {
+    u = x[0];
+    tanh_g = hyperbolic(x[1] + recurrent[0]);
+    a = x[2] + recurrent[1];
+    alpha = log_attention(a);
+    p = alpha - l - l_rest;
+#if DISCOUNT
+    gamma = x[3] + recurrent[2];
+    p -= quick_log_sigmoid(gamma);
+#endif
+#if ATTENTION == 1
+    if (alpha == -INFINITE) p = -INFINITE;
+#endif
+    const float s = sigmoid(p), z = u * tanh_g;
+    if (running) {
+      // Exactly z where s is 1, exactly r where it is 0.
+      r = s < 0.5f ? r + s * (z - r) : z - (z - r) * sigmoid(-p);
+      h = HIDDEN_TANH ? hyperbolic(r) : r;
+    }
+  }
+
+  __device__ __forceinline__ void record(const UnitForward& at, bool active, bool running, int t, int batch, int row,
+                                         int unit) {
+    if (running) {
+#if DISCOUNT
+      add_to_l(log_sigmoid(gamma));
+#endif
+      if (p > 0.0f) {
+        l = alpha;
+        l_rest = 0.0f;
+      }
+      add_to_l(log1pf(expf(-fabsf(p))));
+    }
+    if (!active) return;
+    const long long place = (t * (long long)batch + row) * H + unit;
+    at.output[place] = running ? (OUTPUT_TANH ? hyperbolic(h) : h) : 0.0f;
+    if (at.saved) {
+      if (at.averages) at.averages[place] = running ? r : 0.0f;
+      float* saved = at.saved + (t * (long long)batch + row) * INPUTS * H + unit;
+      saved[0] = u;
+      saved[H] = tanh_g;
+      saved[2 * H] = p;
+#if DISCOUNT
+      saved[3 * H] = sigmoid(-gamma);
+#endif
+#if SLOPES
+      at.slopes[place] = attention_slope(a);
+#endif
+    }
+  }
+
+  __device__ __forceinline__ void finish(const UnitForward& at, bool active, int row, int unit) const {
+    if (!active) return;
+    at.r[row * (long long)H + unit] = r;
+    at.l[row * (long long)H + unit] = l + l_rest;
+  }
+};
+
+struct UnitBackward {
+  const float *d_output, *d_r, *d_l, *r0, *output, *averages, *saved, *slopes;
+  float *d_input, *d_r0, *d_l0;
+};
+
+struct UnitGradient {
+  float d_r, d_l, r_start;        // carried
+  float d_u, d_g, d_a, d_gamma;  // of this step
+
+  struct Values {
+    float d_out, out, r, r_before, u, tanh_g, p, slope, gamma_slope;
+  };
+
+  __device__ __forceinline__ void start(const UnitBackward& at, bool active, int row, int unit) {
+    const long long place = row * (long long)H + unit;
+    d_r = active ? at.d_r[place] : 0.0f;
+    d_l = active ? at.d_l[place] : 0.0f;
+    r_start = active ? at.r0[place] : 0.0f;
+  }
+
+  // No way from h to the h before but through the gates.
+  __device__ __forceinline__ float carried() const { return 0.0f; }
+
+  __device__ __forceinline__ float first() const { return 0.0f; }
+
+  __device__ __forceinline__ void fetch(Values& of, const UnitBackward& at, bool wanted, int t, int before, int length,
+                                        int batch, int row, int unit) const {
+    of = Values{};
+    if (!wanted) return;
+    const long long place = (t * (long long)batch + row) * H + unit;
+    of.d_out = at.d_output[place];
+    if (OUTPUT_TANH) of.out = at.output[place];
+    if (HIDDEN_TANH) of.r = at.averages[place];
+    of.r_before = before >= 0 && before < length ? at.averages[(before * (long long)batch + row) * H + unit] : r_start;
+    const float* saved = at.saved + (t * (long long)batch + row) * INPUTS * H + unit;
+    of.u = saved[0];
+    of.tanh_g = saved[H];
+    of.p = saved[2 * H];
+#if DISCOUNT
+    of.gamma_slope = saved[3 * H];
+#endif
+#if SLOPES
+    of.slope = at.slopes[place];
+#endif
+  }
+
+  __device__ __forceinline__ void step(const Values& of, float d_hidden, bool running, float d_gates[GATES]) {
+    float e = (OUTPUT_TANH ? of.d_out * (1.0f - of.out * of.out) : of.d_out) + d_hidden;
+    if (HIDDEN_TANH) {
+      const float h = hyperbolic(of.r);
+      e *= 1.0f - h * h;
+    }
+    e += d_r;
+    const float s = sigmoid(of.p), rest = sigmoid(-of.p);
+    const float pull = e * (of.u * of.tanh_g - of.r_before), d_z = e * s;
+    d_g = d_z * of.u * (1.0f - of.tanh_g * of.tanh_g);
+    d_a = (d_l + pull * rest) * s;
+#if SLOPES
+    d_a = of.slope == 0.0f ? 0.0f : d_a * of.slope;
+#endif
+    const float d_kept = (d_l - pull * s) * rest;
+    d_gamma = d_kept * of.gamma_slope;
+    d_u = d_z * of.tanh_g;
+    if (!running) d_u = d_g = d_a = d_gamma = 0.0f;
+    d_gates[0] = d_g;
+    d_gates[1] = d_a;
+#if DISCOUNT
+    d_gates[2] = d_gamma;
+#endif
+    if (running) {
+      d_r = e * rest;
+      d_l = d_kept;
+    }
+  }
+
+  __device__ __forceinline__ void record(const UnitBackward& at, bool active, int t, int batch, int row,
+                                         int unit) const {
+    if (!active) return;
+    float* d_input = at.d_input + (t * (long long)batch + row) * INPUTS * H + unit;
+    d_input[0] = d_u;
+    d_input[H] = d_g;
+    d_input[2 * H] = d_a;
+#if DISCOUNT
+    d_input[3 * H] = d_gamma;
+#endif
+  }
+
+  __device__ __forceinline__ void finish(const UnitBackward& at, bool active, float d_hidden, int row, int unit) const {
+    if (!active) return;
+    const long long place = row * (long long)H + unit;
+    const float h = hyperbolic(r_start);
+    at.d_r0[place] = d_r + (HIDDEN_TANH ? d_hidden * (1.0f - h * h) : d_hidden);
+    at.d_l0[place] = d_l;
+  }
+};

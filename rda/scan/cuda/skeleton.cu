@@ -1,0 +1,441 @@
+// A recurrent layer over time, on chip: one cluster of thread blocks for every 8 rows of the batch.
+//
+// Compiled at run time behind functions.cu and a unit (rda.cu, lstm.cu, gru.cu) with the constants:
+//   H        units of the layer            CLUSTER  blocks in a cluster; each owns 32 units
+//   PRODUCT  0 tf32, 1 three-term tf32 (fp32-grade), 2 bf16
+//
+// Each block keeps its units' rows of the recurrent matrix in registers for the whole sequence, as
+// the A operand of mma; the 8 rows of the batch are mma's n. A step has one exchange: forward, h
+// goes to every block; backward, each block multiplies its own gates' gradients and sends every
+// other block the part of dh that is that block's. Stores into another block's shared memory count
+// down that block's mbarrier, so nobody waits for more than the data.
+
+#define ROWS 8
+#define OWN 32
+#define WARPS 8
+#define THREADS (32 * WARPS)
+#define PADDED (CLUSTER * OWN)
+#define FULL 0xffffffffu
+
+typedef unsigned int u32;
+typedef unsigned long long u64;
+
+template <int VALUE>
+struct Constant {
+  static constexpr int value = VALUE;
+};
+
+// ---------------------------------------------------------------- clusters, barriers, exchange
+
+__device__ __forceinline__ u32 shared_address(const void* pointer) {
+  return (u32)__cvta_generic_to_shared(pointer);
+}
+
+__device__ __forceinline__ u32 block_rank() {
+  u32 rank;
+  asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+  return rank;
+}
+
+__device__ __forceinline__ u32 in_block(u32 address, u32 rank) {
+  u32 mapped;
+  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(mapped) : "r"(address), "r"(rank));
+  return mapped;
+}
+
+__device__ __forceinline__ void cluster_sync() {
+  asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
+
+__device__ __forceinline__ void barrier_init(u32 barrier) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(barrier) : "memory");
+}
+
+__device__ __forceinline__ void barrier_expect(u32 barrier, u32 bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
+}
+
+__device__ __forceinline__ void barrier_wait(u32 barrier, u32 parity) {
+  asm volatile(
+      "{\n.reg .pred done;\n"
+      "again:\n"
+      "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%0], %1;\n"
+      "@done bra finished;\nbra again;\nfinished:\n}" ::"r"(barrier), "r"(parity) : "memory");
+}
+
+__device__ __forceinline__ void send16(u32 to, u32 barrier, u32 a, u32 b, u32 c, u32 d) {
+  asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 [%0], {%2, %3, %4, %5}, [%1];" ::"r"(to),
+               "r"(barrier), "r"(a), "r"(b), "r"(c), "r"(d) : "memory");
+}
+
+__device__ __forceinline__ void send8(u32 to, u32 barrier, u32 a, u32 b) {
+  asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.v2.b32 [%0], {%2, %3}, [%1];" ::"r"(to),
+               "r"(barrier), "r"(a), "r"(b) : "memory");
+}
+
+// ---------------------------------------------------------------- products
+
+__device__ __forceinline__ u32 as_tf32(float x) {
+  u32 rounded;
+  asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(rounded) : "f"(x));
+  return rounded;
+}
+
+__device__ __forceinline__ u32 as_bf16_pair(float low, float high) {
+  u32 pair;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+  return pair;
+}
+
+// What tf32 keeps of a weight; volatile, or the compiler would keep it and the rest in registers for
+// the whole sequence, of which there are not so many.
+__device__ __forceinline__ u32 leading(u32 full) {
+  u32 value;
+  asm volatile("and.b32 %0, %1, 0xffffe000;" : "=r"(value) : "r"(full));
+  return value;
+}
+
+__device__ __forceinline__ void mma_tf32(float c[4], u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+      : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+}
+
+__device__ __forceinline__ void mma_bf16(float c[4], u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+      : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+}
+
+// The order of k within a product is free, as long as both operands have the same. Here a quarter
+// of the lanes reads 16 bytes of a row at a time, which are two k-steps: one span of k is what the
+// four quarters read at once.
+#if PRODUCT == 2
+#define BYTES 2
+#else
+#define BYTES 4
+#endif
+#define SPAN (64 / BYTES)
+#define CHUNK (16 / BYTES)
+#define PITCH(k) ((k) * BYTES + 64)  // bytes from row to row: no two rows of a load in one bank
+
+// As a step's product takes it: rounded to tf32, or whole, to be split in two there.
+__device__ __forceinline__ u32 as_operand(float x) { return PRODUCT == 0 ? as_tf32(x) : __float_as_uint(x); }
+
+template <int SPANS>
+struct Tile {  // 16 rows of A
+  u32 held[SPANS][8];
+
+  template <typename Weight>
+  __device__ __forceinline__ void load(int lane, Weight weight) {
+    const int g = lane / 4, q = lane % 4;
+#pragma unroll
+    for (int i = 0; i < SPANS; ++i) {
+      const int k = SPAN * i + CHUNK * q;
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
+#if PRODUCT == 2
+        held[i][2 * j] = as_bf16_pair(weight(g, k + 2 * j), weight(g, k + 2 * j + 1));
+        held[i][2 * j + 1] = as_bf16_pair(weight(g + 8, k + 2 * j), weight(g + 8, k + 2 * j + 1));
+#else
+        held[i][2 * j] = as_operand(weight(g, k + j));
+        held[i][2 * j + 1] = as_operand(weight(g + 8, k + j));
+#endif
+      }
+    }
+  }
+};
+
+// sum[tile] = A[tile] B, with B's rows (one for each row of the batch) in shared memory at `rows`.
+template <int TILES, int SPANS>
+__device__ __forceinline__ void multiply(float sum[TILES][4], const Tile<SPANS> (&tiles)[TILES], const char* rows,
+                                         int pitch, int lane) {
+  float odd[TILES][4];
+#pragma unroll
+  for (int m = 0; m < TILES; ++m)
+#pragma unroll
+    for (int c = 0; c < 4; ++c) sum[m][c] = odd[m][c] = 0.0f;
+  const uint4* chunks = (const uint4*)(rows + (lane / 4) * pitch + (lane % 4) * 16);
+#pragma unroll
+  for (int i = 0; i < SPANS; ++i) {
+    const uint4 b = chunks[4 * i];
+#if PRODUCT == 2
+#pragma unroll
+    for (int m = 0; m < TILES; ++m) {
+      const u32* a = tiles[m].held[i];
+      mma_bf16(sum[m], a[0], a[1], a[2], a[3], b.x, b.y);
+      mma_bf16(odd[m], a[4], a[5], a[6], a[7], b.z, b.w);
+    }
+#elif PRODUCT == 0
+#pragma unroll
+    for (int m = 0; m < TILES; ++m) {
+      const u32* a = tiles[m].held[i];
+      mma_tf32(sum[m], a[0], a[1], a[2], a[3], b.x, b.y);
+      mma_tf32(odd[m], a[4], a[5], a[6], a[7], b.z, b.w);
+    }
+#else
+    const float full[4] = {__uint_as_float(b.x), __uint_as_float(b.y), __uint_as_float(b.z), __uint_as_float(b.w)};
+    u32 high[4], low[4];
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      high[j] = as_tf32(full[j]);
+      low[j] = as_tf32(full[j] - __uint_as_float(high[j]));
+    }
+#pragma unroll
+    for (int m = 0; m < TILES; ++m) {
+      u32 a[8], rest[8];
+#pragma unroll
+      for (int j = 0; j < 8; ++j) {
+        a[j] = leading(tiles[m].held[i][j]);
+        rest[j] = __float_as_uint(__uint_as_float(tiles[m].held[i][j]) - __uint_as_float(a[j]));
+      }
+      // Tensor cores cut off where they add up: the small terms first, and sums of more than one
+      // span outside, where they are rounded.
+      float even[4] = {}, other[4] = {};
+      mma_tf32(even, rest[0], rest[1], rest[2], rest[3], high[0], high[1]);
+      mma_tf32(other, rest[4], rest[5], rest[6], rest[7], high[2], high[3]);
+      mma_tf32(even, a[0], a[1], a[2], a[3], low[0], low[1]);
+      mma_tf32(other, a[4], a[5], a[6], a[7], low[2], low[3]);
+      mma_tf32(even, a[0], a[1], a[2], a[3], high[0], high[1]);
+      mma_tf32(other, a[4], a[5], a[6], a[7], high[2], high[3]);
+#pragma unroll
+      for (int c = 0; c < 4; ++c) sum[m][c] += even[c] + other[c];
+    }
+#endif
+  }
+#pragma unroll
+  for (int m = 0; m < TILES; ++m)
+#pragma unroll
+    for (int c = 0; c < 4; ++c) sum[m][c] += odd[m][c];
+}
+
+__device__ __forceinline__ void store_operand(char* row, int k, float value) {
+#if PRODUCT == 2
+  *(unsigned short*)(row + 2 * k) = (unsigned short)as_bf16_pair(value, 0.0f);
+#else
+  *(u32*)(row + 4 * k) = as_operand(value);
+#endif
+}
+
+// ---------------------------------------------------------------- forward
+
+struct Sizes {
+  int time, batch, reverse;
+};
+
+#define SPLITS (WARPS / (OWN / 16))  // warps that share the k of one tile
+#define FORWARD_SPANS (PADDED / SPLITS / SPAN)
+#define SUM_PITCH 36  // floats from row to row of the partial sums: no bank conflicts either way
+
+struct ForwardShared {
+  alignas(16) char h[2][ROWS * PITCH(PADDED)];
+  float sums[2][SPLITS][GATES][ROWS][SUM_PITCH];
+  u64 arrived[2];
+};
+
+// To every block: the h of this block's units, one warp a row of the batch, one lane a unit.
+__device__ __forceinline__ void send_hidden(float h, u32 h_row, u32 arrived, u32 rank, int lane) {
+  const int first = lane & ~3;
+#if PRODUCT == 2
+  const float next = __shfl_down_sync(FULL, h, 1);
+  const u32 pair = as_bf16_pair(h, next);
+  const u32 a = __shfl_sync(FULL, pair, first), b = __shfl_sync(FULL, pair, first + 2);
+#else
+  const u32 bits = as_operand(h);
+  const u32 a = __shfl_sync(FULL, bits, first), b = __shfl_sync(FULL, bits, first + 1);
+  const u32 c = __shfl_sync(FULL, bits, first + 2), d = __shfl_sync(FULL, bits, first + 3);
+#endif
+  const u32 to = h_row + (rank * OWN + first) * BYTES;
+#pragma unroll
+  for (int target = lane & 3; target < CLUSTER; target += 4) {
+#if PRODUCT == 2
+    send8(in_block(to, target), in_block(arrived, target), a, b);
+#else
+    send16(in_block(to, target), in_block(arrived, target), a, b, c, d);
+#endif
+  }
+}
+
+extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, 1)
+    forward(const float* input, const float* weight, UnitForward unit_memory, const long long* lengths, Sizes sizes) {
+  extern __shared__ __align__(16) char memory[];
+  ForwardShared& shared = *(ForwardShared*)memory;
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  const u32 rank = block_rank();
+  const u32 arrived = shared_address(shared.arrived);
+  const u32 h_row = shared_address(shared.h[0] + warp * PITCH(PADDED));
+  const u32 bytes = ROWS * PADDED * BYTES;
+
+  Tile<FORWARD_SPANS> tiles[GATES];
+  const int group = warp / SPLITS, split = warp % SPLITS;
+#pragma unroll
+  for (int gate = 0; gate < GATES; ++gate)
+    tiles[gate].load(lane, [&](int row, int k) {
+      const int unit = rank * OWN + group * 16 + row, from = split * (PADDED / SPLITS) + k;
+      return unit < H && from < H ? weight[(gate * (long long)H + unit) * H + from] : 0.0f;
+    });
+
+  const int unit = rank * OWN + lane, row = blockIdx.x / CLUSTER * ROWS + warp;
+  const bool active = unit < H && row < sizes.batch;
+  const int length = !active ? 0 : lengths ? (int)lengths[row] : sizes.time;
+  Unit state;
+  state.start(unit_memory, active, row, unit);
+
+  if (threadIdx.x == 0) {
+    for (int buffer = 0; buffer < 2; ++buffer) {
+      barrier_init(arrived + 8 * buffer);
+      barrier_expect(arrived + 8 * buffer, bytes);
+    }
+  }
+  cluster_sync();
+  send_hidden(state.hidden(), h_row, arrived, rank, lane);
+
+  // Two steps ahead, because memory takes longer to answer than a step takes.
+  float x[2][INPUTS];
+  const auto fetch = [&](float (&into)[INPUTS], int i) {
+    const long long t = sizes.reverse ? sizes.time - 1 - i : i;
+    const float* from = input + (t * sizes.batch + row) * INPUTS * H + unit;
+#pragma unroll
+    for (int k = 0; k < INPUTS; ++k) into[k] = active && i < sizes.time ? from[k * H] : 0.0f;
+  };
+  fetch(x[0], 0);
+  fetch(x[1], 1);
+
+  const auto step = [&](auto parity, int i) {
+    constexpr int buffer = decltype(parity)::value, next = buffer ^ 1;
+    const int t = sizes.reverse ? sizes.time - 1 - i : i;
+    barrier_wait(arrived + 8 * buffer, (i >> 1) & 1);
+    if (threadIdx.x == 0) barrier_expect(arrived + 8 * buffer, bytes);
+    float sum[GATES][4];
+    multiply<GATES>(sum, tiles, shared.h[buffer] + split * (PADDED / SPLITS) * BYTES, PITCH(PADDED), lane);
+#pragma unroll
+    for (int gate = 0; gate < GATES; ++gate)
+#pragma unroll
+      for (int c = 0; c < 4; ++c)
+        shared.sums[buffer][split][gate][2 * (lane % 4) + c % 2][group * 16 + lane / 4 + 8 * (c / 2)] = sum[gate][c];
+    __syncthreads();
+    float recurrent[GATES];
+#pragma unroll
+    for (int gate = 0; gate < GATES; ++gate) {
+      recurrent[gate] = shared.sums[buffer][0][gate][warp][lane];
+#pragma unroll
+      for (int part = 1; part < SPLITS; ++part) recurrent[gate] += shared.sums[buffer][part][gate][warp][lane];
+    }
+    const bool running = t < length;
+    state.step(x[buffer], recurrent, running);
+    if (i + 1 < sizes.time)
+      send_hidden(state.hidden(), h_row + next * (u32)sizeof(shared.h[0]), arrived + 8 * next, rank, lane);
+    fetch(x[buffer], i + 2);
+    state.record(unit_memory, active, running, t, sizes.batch, row, unit);
+  };
+  for (int i = 0; i < sizes.time; i += 2) {
+    step(Constant<0>{}, i);
+    if (i + 1 < sizes.time) step(Constant<1>{}, i + 1);
+  }
+  state.finish(unit_memory, active, row, unit);
+  cluster_sync();  // nobody leaves while another may still write here
+}
+
+// ---------------------------------------------------------------- backward
+
+#define OWN_GATES (GATES * OWN)
+#define BACKWARD_TILES (PADDED / 16 / WARPS)
+#define BACKWARD_SPANS (OWN_GATES / SPAN)
+#define PART_PITCH 10  // floats from unit to unit of the received parts
+
+struct BackwardShared {
+  alignas(16) char gates[2][ROWS * PITCH(OWN_GATES)];
+  alignas(16) float parts[2][CLUSTER][OWN][PART_PITCH];
+  u64 arrived[2];
+};
+
+extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, 1)
+    backward(const float* weight, UnitBackward unit_memory, const long long* lengths, Sizes sizes) {
+  extern __shared__ __align__(16) char memory[];
+  BackwardShared& shared = *(BackwardShared*)memory;
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  const u32 rank = block_rank();
+  const u32 arrived = shared_address(shared.arrived);
+  const u32 bytes = CLUSTER * OWN * ROWS * 4;
+
+  Tile<BACKWARD_SPANS> tiles[BACKWARD_TILES];
+#pragma unroll
+  for (int m = 0; m < BACKWARD_TILES; ++m)
+    tiles[m].load(lane, [&](int row, int k) {
+      const int to = (warp * BACKWARD_TILES + m) * 16 + row, unit = rank * OWN + k % OWN;
+      return unit < H && to < H ? weight[(k / OWN * (long long)H + unit) * H + to] : 0.0f;
+    });
+
+  const int unit = rank * OWN + lane, row = blockIdx.x / CLUSTER * ROWS + warp;
+  const bool active = unit < H && row < sizes.batch;
+  const int length = !active ? 0 : lengths ? (int)lengths[row] : sizes.time;
+  UnitGradient state;
+  state.start(unit_memory, active, row, unit);
+
+  if (threadIdx.x == 0) {
+    for (int buffer = 0; buffer < 2; ++buffer) {
+      barrier_init(arrived + 8 * buffer);
+      barrier_expect(arrived + 8 * buffer, bytes);
+    }
+  }
+  cluster_sync();
+
+  float d_hidden = state.first();
+  bool was_running = false;
+  UnitGradient::Values values[2];
+  const auto fetch = [&](UnitGradient::Values& into, int i) {
+    const int t = sizes.reverse ? i : sizes.time - 1 - i;
+    state.fetch(into, unit_memory, active && i < sizes.time, t, sizes.reverse ? t + 1 : t - 1, length, sizes.batch, row,
+                unit);
+  };
+  fetch(values[0], 0);
+  fetch(values[1], 1);
+
+  const auto receive = [&](int buffer, int i) {
+    barrier_wait(arrived + 8 * buffer, (i >> 1) & 1);
+    if (threadIdx.x == 0) barrier_expect(arrived + 8 * buffer, bytes);
+    float total = shared.parts[buffer][0][lane][warp];
+#pragma unroll
+    for (int source = 1; source < CLUSTER; ++source) total += shared.parts[buffer][source][lane][warp];
+    if (was_running) d_hidden = state.carried() + total;
+  };
+  const auto step = [&](auto parity, int i) {
+    constexpr int buffer = decltype(parity)::value;
+    if (i > 0) receive(buffer ^ 1, i - 1);
+    const int t = sizes.reverse ? i : sizes.time - 1 - i;
+    const bool running = t < length;
+    float d_gates[GATES];
+    state.step(values[buffer], d_hidden, running, d_gates);
+#pragma unroll
+    for (int gate = 0; gate < GATES; ++gate)
+      store_operand(shared.gates[buffer] + warp * PITCH(OWN_GATES), gate * OWN + lane, d_gates[gate]);
+    __syncthreads();
+    float sum[BACKWARD_TILES][4];
+    multiply<BACKWARD_TILES>(sum, tiles, shared.gates[buffer], PITCH(OWN_GATES), lane);
+#pragma unroll
+    for (int m = 0; m < BACKWARD_TILES; ++m) {
+      const int to = (warp * BACKWARD_TILES + m) * 16, target = to / OWN;
+      const u32 barrier = in_block(arrived + 8 * buffer, target);
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const float* part = &shared.parts[buffer][rank][to % OWN + lane / 4 + 8 * half][2 * (lane % 4)];
+        send8(in_block(shared_address(part), target), barrier, __float_as_uint(sum[m][2 * half]),
+              __float_as_uint(sum[m][2 * half + 1]));
+      }
+    }
+    state.record(unit_memory, active, t, sizes.batch, row, unit);
+    was_running = running;
+    fetch(values[buffer], i + 2);
+  };
+  for (int i = 0; i < sizes.time; i += 2) {
+    step(Constant<0>{}, i);
+    if (i + 1 < sizes.time) step(Constant<1>{}, i + 1);
+  }
+  receive((sizes.time - 1) & 1, sizes.time - 1);
+  state.finish(unit_memory, active, d_hidden, row, unit);
+  cluster_sync();
+}
+
+extern "C" __device__ int shared_bytes[2] = {sizeof(ForwardShared), sizeof(BackwardShared)};

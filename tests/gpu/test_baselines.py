@@ -1,0 +1,80 @@
+"""LSTM and GRU in our engine are torch's: weights interchangeable, results equal."""
+
+import pytest
+import torch
+from comparing import TOLERANCE, distance
+from torch import nn
+
+from rda.baselines import GRU, LSTM
+
+PAIRS = {"LSTM": (LSTM, nn.LSTM), "GRU": (GRU, nn.GRU)}
+
+
+def results(layer, x, states, dtype, device):
+    x = x.to(device, dtype).requires_grad_()
+    states = [state.to(device, dtype).requires_grad_() for state in states]
+    output, final = layer(x, tuple(states) if len(states) > 1 else states[0])
+    final = final if isinstance(final, tuple) else (final,)
+    generator = torch.Generator().manual_seed(3)
+    loss = sum(
+        (part * torch.randn(part.shape, generator=generator).to(part)).sum()
+        for part in (output, *final)
+    )
+    gradients = torch.autograd.grad(loss, [x, *states, *layer.parameters()])
+    return [part.detach().double().cpu() for part in (output, *final, *gradients)]
+
+
+@pytest.mark.parametrize("name", PAIRS)
+@pytest.mark.parametrize("product", ["fp32", "tf32"], indirect=True)
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize(
+    ("time", "batch", "units", "layers", "both", "batch_first"),
+    [
+        (1, 1, 3, 1, False, False),
+        (2, 8, 32, 1, True, True),
+        (20, 9, 37, 2, True, True),
+        (40, 17, 250, 1, False, False),
+        (7, 100, 256, 1, True, False),
+    ],
+)
+def test_outputs_states_and_gradients(
+    name, product, bias, time, batch, units, layers, both, batch_first
+):
+    ours, theirs = PAIRS[name]
+    options = {"num_layers": layers, "bidirectional": both, "batch_first": batch_first}
+    torch.manual_seed(0)
+    layer = ours(6, units, bias=bias, **options)
+    for parameter in layer.parameters():
+        nn.init.uniform_(parameter, -(units**-0.5), units**-0.5)
+    exact = theirs(6, units, bias=bias, **options)
+    exact.load_state_dict(layer.state_dict())
+    x = torch.randn(*((batch, time) if batch_first else (time, batch)), 6)
+    rows = layers * (2 if both else 1)
+    states = [torch.randn(rows, batch, units) for _ in range(2 if name == "LSTM" else 1)]
+    assert layer.cuda()._on_chip(x.cuda())
+    found = results(layer, x, states, torch.float32, "cuda")
+    true = results(exact.double(), x, states, torch.float64, "cpu")
+    assert distance(found, true) < TOLERANCE[product]
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_what_the_engine_does_not_do_goes_to_torch(name):
+    ours, _ = PAIRS[name]
+    x = torch.randn(5, 3, 6, device="cuda")
+    assert not ours(6, 600).cuda()._on_chip(x)
+    assert not ours(6, 20, engine="torch").cuda()._on_chip(x)
+    assert not ours(6, 20, num_layers=2, dropout=0.5).cuda()._on_chip(x)
+    assert not ours(6, 20).cuda().double()._on_chip(x.double())
+    packed = nn.utils.rnn.pack_padded_sequence(x, torch.tensor([5, 3, 1]))
+    assert not ours(6, 20).cuda()._on_chip(packed)
+    layer = ours(6, 20).cuda()
+    assert layer(packed)[0].data.shape == (9, 20)
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_a_wrong_state_gets_torchs_own_error(name):
+    ours, _ = PAIRS[name]
+    layer = ours(6, 20).cuda()
+    state = torch.zeros(1, 2, 20, device="cuda")
+    with pytest.raises(RuntimeError, match="Expected hidden"):
+        layer(torch.randn(5, 3, 6, device="cuda"), (state, state) if name == "LSTM" else state)

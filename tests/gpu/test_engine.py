@@ -1,0 +1,208 @@
+"""The GPU engine equals the reference: outputs, states, every gradient."""
+
+import pytest
+import torch
+from comparing import TOLERANCE, distance, draw, error, run
+
+import rda
+from rda.activations import Choices
+from rda.equations import LogState
+from rda.scan.cuda.onchip import LARGEST
+from rda.scan.dispatch import EngineUnavailableError, scan, select
+
+RDA = Choices()
+RWA = Choices("exp", "tanh", "identity", discount=False)
+
+
+def test_every_choice(choices, product):
+    assert error(23, 11, 37, choices, product) < TOLERANCE[product]
+
+
+@pytest.mark.parametrize("units", [2, 3, 31, 32, 33, 64, 100, 127, 128, 129, 250, 255, 256])
+def test_odd_and_even_sizes(units, product):
+    assert error(12, 9, units, RDA, product) < TOLERANCE[product]
+
+
+@pytest.mark.parametrize("units", [257, 300, 384, 511, 512])
+@pytest.mark.parametrize("product", ["tf32", "bf16"], indirect=True)
+def test_sizes_beyond_a_portable_cluster(units, product):
+    assert error(12, 9, units, RDA, product) < TOLERANCE[product]
+
+
+@pytest.mark.parametrize("batch", [1, 7, 8, 9, 16, 100, 257])
+def test_every_number_of_rows(batch, product):
+    assert error(7, batch, 130, RDA, product) < TOLERANCE[product]
+
+
+@pytest.mark.parametrize("time", [1, 2, 3, 4, 5, 2000])
+@pytest.mark.parametrize("choices", [RDA, RWA], ids=["RDA", "RWA"])
+def test_short_and_long_sequences(time, choices, product):
+    assert error(time, 5, 40, choices, product) < TOLERANCE[product]
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_ragged_rows_in_both_directions(choices, reverse, product):
+    lengths = [20, 3, 0, 11, 20, 1, 19, 7, 20]
+    assert error(20, 9, 37, choices, product, lengths, reverse) < TOLERANCE[product]
+
+
+def test_a_split_sequence_is_the_whole(product):
+    tensors = draw(30, 9, 66, 6, RDA)
+    x, weight, input_weight, bias, r, l = (t.to("cuda", torch.float32) for t in tensors)
+    if product == "bf16":
+        x, weight, input_weight, bias = (t.bfloat16() for t in (x, weight, input_weight, bias))
+    options = {"input_weight": input_weight, "bias": bias, "engine": "cuda"}
+    whole, final = scan(x, weight, LogState(r, l), **options)
+    first, middle = scan(x[:13], weight, LogState(r, l), **options)
+    second, last = scan(x[13:], weight, middle, **options)
+    assert torch.equal(first, whole[:13])
+    # The state between is rounded to float32, the kernel's own weight has more digits.
+    found = [part.double() for part in (second, *last)]
+    assert distance(found, [part.double() for part in (whole[13:], *final)]) < TOLERANCE[product]
+
+
+def test_logits_of_any_size_stay_finite(choices, product):
+    tensors = draw(40, 9, 37, 6, choices)
+    for scale in (1e4, -1e4):
+        tensors[3][:] = scale * torch.sign(tensors[3])
+        found = run(tensors, choices, "cuda", torch.float32, product)
+        assert all(part.isfinite().all() for part in found)
+
+
+def test_no_history_and_a_projected_input(product):
+    tensors = draw(9, 5, 20, 80, RDA)
+    projected, weight = tensors[0].to("cuda", torch.float32), tensors[1].to("cuda", torch.float32)
+    found, _ = scan(projected, weight, engine="cuda")
+    exact, _ = scan(projected.double(), weight.double(), engine="reference")
+    assert distance([found.double()], [exact]) < TOLERANCE["tf32" if product != "fp32" else "fp32"]
+    assert projected.isfinite().all()
+    again, _ = scan(projected.requires_grad_(), weight, engine="cuda")
+    assert torch.equal(again, found)  # the caller's projections are not overwritten
+
+
+def test_a_thousand_launches_are_identical(product):
+    tensors = draw(20, 20, 250, 6, RDA)
+    first = run(tensors, RDA, "cuda", torch.float32, product)
+    for _ in range(1000):
+        again = run(tensors, RDA, "cuda", torch.float32, product)
+        assert all(map(torch.equal, first, again))
+
+
+def test_layers_directions_and_packing():
+    torch.manual_seed(0)
+    layer = rda.RDA(5, 40, num_layers=2, bidirectional=True, learn_initial_state=True).cuda()
+    exact = rda.RDA(
+        5, 40, num_layers=2, bidirectional=True, learn_initial_state=True, engine="reference"
+    )
+    exact.load_state_dict(layer.state_dict())
+    exact = exact.cuda().double()
+    x = torch.randn(17, 6, 5, device="cuda")
+    lengths = torch.tensor([17, 3, 9, 1, 17, 12])
+
+    def packed(tensor):
+        return torch.nn.utils.rnn.pack_padded_sequence(tensor, lengths, enforce_sorted=False)
+
+    found, expected = layer(packed(x))[0].data, exact(packed(x.double()))[0].data
+    # tf32 is torch's own default for recurrent layers.
+    assert distance([found.double()], [expected]) < TOLERANCE["tf32"]
+
+
+def test_autocast_runs_in_bf16():
+    torch.manual_seed(0)
+    layer = rda.RDA(5, 40).cuda()
+    x = torch.randn(17, 6, 5, device="cuda")
+    with torch.autocast("cuda", torch.bfloat16):
+        low, state = layer(x)
+    assert low.dtype == torch.bfloat16
+    assert state.weight.dtype == torch.float32
+    assert distance([low.double()], [layer(x)[0].double()]) < TOLERANCE["bf16"]
+
+
+def test_torch_compile_takes_it_whole():
+    torch.manual_seed(0)
+    layer = rda.RDA(5, 40).cuda()
+    x = torch.randn(17, 6, 5, device="cuda", requires_grad=True)
+    compiled = torch.compile(layer, fullgraph=True)
+    gradients = []
+    for module in (layer, compiled):
+        output, _ = module(x)
+        gradients.append(torch.autograd.grad(output.square().sum(), (x, *layer.parameters())))
+    for plain, traced in zip(*gradients, strict=True):
+        torch.testing.assert_close(plain, traced, rtol=1e-4, atol=1e-5)
+
+
+def test_a_cuda_graph_replays_it():
+    torch.manual_seed(0)
+    layer = rda.RDA(5, 40).cuda()
+    x = torch.randn(17, 6, 5, device="cuda")
+
+    def step():
+        output, _ = layer(x)
+        return (output, *torch.autograd.grad(output.square().sum(), list(layer.parameters())))
+
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        step()
+    torch.cuda.current_stream().wait_stream(stream)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        captured = step()
+    x.copy_(torch.randn_like(x))
+    graph.replay()
+    assert all(map(torch.equal, captured, step()))
+
+
+def test_another_stream_is_kept_in_order():
+    torch.manual_seed(0)
+    layer = rda.RDA(5, 250).cuda()
+    x = torch.randn(300, 6, 5, device="cuda")
+    expected, _ = layer(x)
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        copy = x * 1.0
+        found, _ = layer(copy)
+        total = found.sum()
+    stream.synchronize()
+    assert torch.equal(found, expected)
+    assert torch.equal(total, expected.sum())
+
+
+def test_the_op_is_registered_as_torch_demands():
+    tensors = [t.to("cuda", torch.float32) for t in draw(5, 3, 16, 4, RDA)]
+    x, weight, input_weight, bias, r, l = (t.requires_grad_() for t in tensors)
+    arguments = (x, input_weight, bias, weight, r, l, None, "exp", "identity", "tanh", True, False)
+    torch.library.opcheck(torch.ops.rda.scan, (*arguments, True, "cuda fp32"))
+
+
+def test_second_derivatives_come_from_the_reference():
+    tensors = [t.to("cuda", torch.float32) for t in draw(4, 2, 6, 3, RDA)]
+    x, weight, input_weight, bias, _, _ = (t.requires_grad_() for t in tensors)
+    output, _ = scan(x, weight, input_weight=input_weight, bias=bias, engine="cuda")
+    (first,) = torch.autograd.grad(output.square().sum(), x, create_graph=True)
+    (second,) = torch.autograd.grad(first.square().sum(), x)
+    assert second.isfinite().all()
+    assert second.abs().max() > 0
+
+
+class TestSelection:
+    def test_auto_takes_it(self):
+        x = torch.zeros(2, 3, 40, device="cuda")
+        assert select("auto", x, RDA, torch.zeros(30, 10, device="cuda")).name == "cuda"
+
+    def test_what_it_cannot_hold_goes_to_the_next_engine_with_the_reason(self, monkeypatch):
+        for product, largest in LARGEST.items():
+            monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", product != "fp32")
+            dtype = torch.bfloat16 if product == "bf16" else torch.float32
+            x = torch.zeros(2, 3, 8, device="cuda", dtype=dtype)
+            weight = torch.zeros(3 * (largest + 1), largest + 1, device="cuda", dtype=dtype)
+            with pytest.warns(rda.EngineWarning):
+                chosen = select("auto", x, RDA, weight)
+            assert chosen.name == "torch"
+            assert f"holds {largest} units" in chosen.reason
+
+    def test_float64_is_refused_by_name(self):
+        x = torch.zeros(2, 3, 40, device="cuda", dtype=torch.float64)
+        with pytest.raises(EngineUnavailableError, match="float64"):
+            scan(x, torch.zeros(30, 10, device="cuda", dtype=torch.float64), engine="cuda")

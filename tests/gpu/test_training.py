@@ -1,0 +1,77 @@
+"""Training on a GPU: it learns, it is recorded to the step, it goes on where it stopped."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from rda.labels import COMPARED
+from rda.training.loop import build_stepper, train
+from rda.training.record import FAILED, FINISHED, Record
+from rda.training.run import Run
+from rda.training.settings import Limits, small_settings
+
+
+class Silent:
+    def say(self, line): ...
+
+    def stepped(self, step, row, seconds): ...
+
+    def recorded(self, step, row): ...
+
+
+def run_once(folder, settings, prepare=None):
+    stepper = build_stepper(settings, torch.device("cuda"))
+    if prepare is not None:
+        prepare(stepper)
+    with Run(folder, settings) as run:
+        return train(run, stepper, Silent())
+
+
+@pytest.mark.parametrize("unit", COMPARED)
+def test_every_unit_learns_and_every_step_is_recorded(unit, tmp_path):
+    settings = small_settings("multicopy", unit)
+    settings = replace(settings, limits=Limits(steps=150, stop_at="never"))
+    assert run_once(tmp_path / "run", settings).state == FINISHED
+    steps, losses = Record(tmp_path / "run").curve("loss")
+    assert steps == list(range(1, 151))
+    assert sum(losses[-10:]) < sum(losses[:10])
+
+
+def test_a_goal_is_exact_to_the_step(tmp_path):
+    settings = small_settings("classify-length", "RDA-exp-tanh")
+    status = run_once(tmp_path / "run", replace(settings, limits=Limits(steps=2000)))
+    _, accuracies = Record(tmp_path / "run").curve("accuracy")
+    assert status.state == FINISHED
+    assert accuracies.index(1.0) + 1 == status.goal_step <= status.step
+
+
+def test_a_run_in_pieces_has_the_batches_of_a_run_in_one(tmp_path):
+    settings = small_settings("addition", "RDA-exp-tanh")
+
+    def until(steps):
+        return replace(settings, limits=Limits(steps=steps, stop_at="never"))
+
+    run_once(tmp_path / "whole", until(60))
+    for steps in (20, 60):
+        run_once(tmp_path / "pieces", until(steps))
+    whole, pieces = (Record(tmp_path / name).curve("loss")[1] for name in ("whole", "pieces"))
+    assert pieces == pytest.approx(whole, rel=1e-3)
+
+
+def test_a_gradient_that_is_not_finite_is_named_with_its_step(tmp_path):
+    def poison(stepper):
+        step, count = stepper.step, iter(range(1, 10**6))
+
+        def poisoned():
+            if next(count) == 7:
+                stepper.model.readout.bias.register_hook(lambda grad: grad * float("nan"))
+            step()
+
+        stepper.step = poisoned
+
+    settings = replace(small_settings("addition", "RWA"), limits=Limits(steps=40))
+    status = run_once(tmp_path / "run", settings, poison)
+    assert status.state == FAILED
+    assert status.reason == "gradient of readout.bias is not finite at step 7"
+    assert len(Record(tmp_path / "run").curve("loss")[0]) == 7
