@@ -155,7 +155,8 @@ def train_one(
     device = usable_device(machine.device)
     _use_threads(machine.threads)
     from rda.scan.dispatch import EngineUnavailableError
-    from rda.training.loop import build_stepper, train
+    from rda.training.building import build_stepper
+    from rda.training.loop import train
     from rda.training.run import Run
 
     try:

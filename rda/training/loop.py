@@ -1,21 +1,17 @@
 """The one training loop, for full BPTT and for truncated BPTT with a carried state."""
 
-import hashlib
 import math
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import Protocol
 
-import torch
 from torch import Tensor
 
-from rda.tasks.catalogue import build_task
 from rda.training.checkpoint import Checkpoint
 from rda.training.environment import describe_environment
 from rda.training.goals import GoalTracker
 from rda.training.interrupt import Interrupt
-from rda.training.model import SequenceModel
+from rda.training.precision import products_in
 from rda.training.record import (
     FAILED,
     FINISHED,
@@ -26,13 +22,11 @@ from rda.training.record import (
     Status,
 )
 from rda.training.run import Run
-from rda.training.settings import RunSettings
 from rda.training.stepper import Row, Stepper
 
-ROWS_HELD = 64
-"""Steps whose values may wait on a GPU before they are fetched."""
 SECONDS_HELD = 0.5
-"""How long they may wait, so that progress moves and an interrupt is noticed."""
+"""How long the values of steps may wait on a GPU, so that progress moves and an interrupt is
+noticed."""
 
 SECONDS_BETWEEN_STATUS = 5.0
 """For those who look at a run while it runs."""
@@ -55,33 +49,11 @@ class Listener(Protocol):
         """One line of the metrics."""
 
 
-def build_stepper(
-    settings: RunSettings,
-    device: torch.device,
-    engine: str = "auto",
-    files: Mapping[str, bytes] | None = None,
-) -> Stepper:
-    """Task, model and optimiser as they are before the first step."""
-    recipe = settings.recipe
-    task = build_task(settings.task, device, files)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(_seed(recipe.seed, "weights"))
-        model = SequenceModel(
-            task,
-            settings.unit,
-            recipe.hidden_size,
-            learn_initial_state=recipe.learn_initial_state,
-            engine=engine,
-        ).to(device)
-    generator = torch.Generator(device).manual_seed(_seed(recipe.seed, "batches"))
-    return Stepper(task, model, recipe, generator, 1 if device.type == "cpu" else ROWS_HELD)
-
-
 def train(
     run: Run, stepper: Stepper, listener: Listener, *, checkpoint_seconds: float = 60.0
 ) -> Status:
     """Train until the goal or a limit, from where the run stands; everything is recorded."""
-    with _products_in(run.settings.recipe.precision), Interrupt() as interrupt:
+    with products_in(run.settings.recipe.precision), Interrupt() as interrupt:
         loop = _Loop(run, stepper, listener, interrupt, checkpoint_seconds)
         loop.prepare()
         if loop.was_finished():
@@ -319,24 +291,6 @@ class _Loop:
             if name.startswith("best.")
         }
         self.stepper.restore(checkpoint.tensors)
-
-
-def _seed(seed: int, purpose: str) -> int:
-    """Seeds apart for the weights and the batches, which would else be the same numbers."""
-    return int.from_bytes(hashlib.sha256(f"{purpose} {seed}".encode()).digest()[:7], "big")
-
-
-@contextmanager
-def _products_in(precision: str) -> Iterator[None]:
-    """float32 products as such, or as tf32 where a GPU has it; put back as it was after."""
-    before = torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32
-    torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")
-    torch.backends.cudnn.allow_tf32 = precision == "tf32"
-    try:
-        yield
-    finally:
-        torch.set_float32_matmul_precision(before[0])
-        torch.backends.cudnn.allow_tf32 = before[1]
 
 
 def _one_line(error: Exception) -> str:

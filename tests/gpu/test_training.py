@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from rda.labels import COMPARED
-from rda.training.loop import build_stepper, train
+from rda.training.building import build_stepper
+from rda.training.loop import train
 from rda.training.record import FAILED, FINISHED, Record
 from rda.training.run import Run
 from rda.training.settings import Limits, small_settings

@@ -18,7 +18,8 @@ from rda.labels import COMPARED
 from rda.tasks.settings import TASKS, Addition, MultiCopy
 from rda.tasks.task import Batch
 from rda.training import checkpoint
-from rda.training.loop import build_stepper, train
+from rda.training.building import build_stepper
+from rda.training.loop import train
 from rda.training.record import (
     FAILED,
     FINISHED,

@@ -5,7 +5,8 @@ from dataclasses import replace
 import torch
 
 from rda.tasks.settings import Addition, ClassifyLength, Copy, MultiCopy, Wikipedia
-from rda.training.loop import build_stepper, train
+from rda.training.building import build_stepper
+from rda.training.loop import train
 from rda.training.run import Run
 from rda.training.settings import Limits, Recipe, RunSettings
 
