@@ -63,7 +63,7 @@ def _show(names: list[str], folder: Path | None, strict: bool) -> int:
     whole = True
     for name in names:
         for file in store.check(name, folder):
-            where = str(file.path) if file.state == "good" else file.reason
+            where = " ".join(filter(None, (str(file.path or ""), file.reason)))
             table.add_row(name, file.name, file.state, Text(where, overflow="fold"))
             whole &= file.state == "good"
     Console().print(table)

@@ -377,8 +377,11 @@ class TestData:
         monkeypatch.setenv("RDA_DATA", str(tmp_path / "data"))
         assert main(["train", "wikipedia", "GRU", "--small"]) == 2
         assert "enwik8" in complaint(capsys)
+        monkeypatch.setenv("COLUMNS", "300")
         assert main(["data", "check", "enwik8"]) == 1
-        assert "bad" in capsys.readouterr().out
+        told = capsys.readouterr().out
+        assert "bad" in told
+        assert f"{tmp_path / 'data' / 'enwik8'} has the wrong size" in told
         assert not Path("runs").exists()
 
 
