@@ -54,14 +54,16 @@ def obstacle(input: Tensor, units: int) -> str | None:
     if units > LARGEST[product]:
         return f"it holds {LARGEST[product]} units on chip in {product}, and these are {units}"
     # While torch.compile traces nothing is asked of the machine; the op finds out when it runs.
-    return None if torch.compiler.is_compiling() else _missing(input.device)
+    return None if torch.compiler.is_compiling() else _missing(input.device, units)
 
 
-def _missing(device: torch.device) -> str | None:
+def _missing(device: torch.device, units: int) -> str | None:
     """What this machine lacks."""
     major, minor = torch.cuda.get_device_capability(device)
     if major < 9:
         return f"it needs clusters of thread blocks (sm_90), and this GPU is an sm_{major}{minor}"
+    if major >= 12 and cluster_size(units) > 8:
+        return f"an sm_{major}{minor} has clusters of 8 blocks, and {units} units need more"
     try:
         nvrtc.library()
     except nvrtc.CompileError as error:
