@@ -1,6 +1,9 @@
 // The hardware's approximations are good to some 2^-21. With products of full precision, and where
 // an error would add up over time, the exact functions are used.
 __device__ __forceinline__ float inverse(float x) {
+  // Backward, sigmoids near 1 are multiplied over the whole sequence: rounded, or a thousand steps
+  // lose two digits.
+  if (PRODUCT == 1) return __frcp_rn(x);
   float y;
   asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
