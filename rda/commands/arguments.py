@@ -89,7 +89,7 @@ def take_task(command: str, given: list[str]) -> tuple[str, list[str]]:
     return given[0], given[1:]
 
 
-def take_units(command: str, given: list[str]) -> tuple[list[str], list[str]]:
+def take_units(given: list[str]) -> tuple[list[str], list[str]]:
     """The units that stand before the first option, and the rest."""
     units = []
     while given and not given[0].startswith("-"):

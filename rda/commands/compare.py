@@ -1,7 +1,6 @@
 """rda compare: several units on one task, one table, one picture, one page."""
 
 import shlex
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +16,8 @@ from rda.commands.train import (
     task_list,
 )
 from rda.commands.training import (
-    Machine,
-    Place,
     Training,
+    check,
     default_name,
     folder_for,
     read_files,
@@ -36,7 +34,7 @@ def run(given: list[str]) -> int:
         print(_help(), end="")
         return 0 if given else 2
     task, rest = take_task("rda compare", given)
-    units, rest = take_units("rda compare", rest)
+    units, rest = take_units(rest)
     start, rest = starting_point(task, UNIT_LABELS[0], rest)
     asked = parse_training(f"rda compare {task} UNIT UNIT ...", rest, start)
     return compare(asked, units or list(COMPARED), shlex.join(["rda", "compare", *given]))
@@ -51,14 +49,14 @@ def compare(asked: Training[Any], units: list[str], command: str) -> int:
     folder = folder_for(asked.place, name)
     if (folder / SETTINGS).exists():
         raise UsageError(f"{name} is a run: give the comparison another --name")
-    place = replace(asked.place, name="")
-    files = read_files(asked.task, asked.machine, place, name)
+    check(asked.machine, asked.place, name)
+    files = read_files(asked.task, asked.place)
     progress = TrainingProgress()
     folders: list[Path] = []
     failed = interrupted = False
     for unit in units:
         try:
-            one, state = _train(settings_for(asked, unit), asked.machine, place, files, progress)
+            one, state = _train(settings_for(asked, unit), asked, files, progress)
         except UsageError as error:  # one unit's run cannot be had; the others still can
             if unit == units[-1] and not folders:
                 raise
@@ -76,12 +74,12 @@ def compare(asked: Training[Any], units: list[str], command: str) -> int:
 
 def _train(
     settings: RunSettings,
-    machine: Machine,
-    place: Place,
+    asked: Training[Any],
     files: dict[str, bytes] | None,
     progress: TrainingProgress,
 ) -> tuple[Path, str]:
-    folder, status = train_one(settings, machine, place, default_name(settings), files, progress)
+    name = default_name(settings)
+    folder, status = train_one(settings, asked.machine, asked.place, name, files, progress)
     progress.say(outcome(settings.unit, status))
     return folder, status.state
 

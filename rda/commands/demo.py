@@ -6,7 +6,7 @@ from pathlib import Path
 
 from rda.commands.arguments import parse
 from rda.commands.compare import compare
-from rda.commands.training import Machine, Place, default_runs, defaults
+from rda.commands.training import Machine, Place, default_runs, defaults, usable_device
 from rda.labels import COMPARED
 from rda.training.settings import paper_settings, small_settings
 
@@ -32,8 +32,6 @@ class DemoArguments:
 def run(given: list[str]) -> int:
     """Compare the five units of the paper on multicopy."""
     asked = parse(DemoArguments(), "rda demo", given, DESCRIPTION)
-    from rda.commands.training import usable_device
-
     device = usable_device(asked.device)
     size = small_settings if device.type == "cpu" else paper_settings
     start = size("multicopy", COMPARED[0])

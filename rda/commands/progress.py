@@ -43,7 +43,6 @@ class TrainingProgress:
     def watching(self, settings: RunSettings, folder: Path, tensorboard: bool) -> Iterator[None]:
         """Show one run for as long as the context lasts."""
         self._label = f"{settings.task.name} {settings.unit}"
-        self._metric = settings.task.metric
         self._limit = settings.limits.steps
         self._last_line = time.monotonic()
         self._first: tuple[int, float] | None = None
@@ -95,7 +94,7 @@ class TrainingProgress:
         if self._folder is None:
             return
         if self._events is None:
-            self._events = _event_writer(self._folder, step - 1)
+            self._events = _event_writer(self._folder, step)
         for name, value in row.items():
             if name != "step":
                 self._events.add_scalar(name, value, step)
@@ -126,10 +125,10 @@ def check_tensorboard() -> None:
         )
 
 
-def _event_writer(folder: Path, from_step: int) -> Any:
+def _event_writer(folder: Path, first_step: int) -> Any:
     from torch.utils.tensorboard import SummaryWriter
 
-    return SummaryWriter(str(folder / TENSORBOARD), purge_step=from_step + 1)
+    return SummaryWriter(str(folder / TENSORBOARD), purge_step=first_step)
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from rda.commands.progress import TrainingProgress
 from rda.commands.training import (
     EXIT_CODES,
     Training,
+    check,
     default_name,
     defaults,
     read_files,
@@ -39,7 +40,8 @@ def run(given: list[str]) -> int:
     settings = settings_for(asked, start.unit)
     progress = TrainingProgress()
     name = asked.place.name or default_name(settings)
-    files = read_files(settings.task, asked.machine, asked.place, name)
+    check(asked.machine, asked.place, name)
+    files = read_files(settings.task, asked.place)
     folder, status = train_one(settings, asked.machine, asked.place, name, files, progress)
     progress.say(outcome(settings.unit, status))
     progress.say(f"the record is in {folder}; rda show {folder.name} draws its curve")
@@ -89,7 +91,7 @@ def _start(given: list[str]) -> tuple[RunSettings, list[str]]:
         except SettingsError as error:
             raise UsageError(str(error)) from error
     task, rest = take_task("rda train", given)
-    units, rest = take_units("rda train", rest)
+    units, rest = take_units(rest)
     if not units and wants_help(rest):
         return starting_point(task, UNIT_LABELS[0], rest)
     if len(units) != 1:

@@ -120,18 +120,17 @@ def folder_for(place: Place, name: str) -> Path:
         raise UsageError(str(error)) from error
 
 
-def read_files(
-    settings: TaskSettings, machine: Machine, place: Place, name: str
-) -> dict[str, bytes] | None:
-    """The data of a task that has some, downloaded where it is not there.
-
-    What can be wrong with the other arguments is found out first.
-    """
+def check(machine: Machine, place: Place, name: str) -> None:
+    """Find out what is wrong with these arguments before anything is downloaded or trained."""
     folder_for(place, name)
     usable_device(machine.device)
     _check_engine(machine.engine)
     if place.tensorboard:
         check_tensorboard()
+
+
+def read_files(settings: TaskSettings, place: Place) -> dict[str, bytes] | None:
+    """The data of a task that has some, downloaded where it is not there."""
     if settings.dataset is None:
         return None
     folder = Path(place.data_dir) if place.data_dir else None

@@ -3,7 +3,7 @@
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +21,9 @@ class Journal:
         self._digest = hashlib.sha256()
         self._length = 0
 
-    def append(self, rows: Iterable[Mapping[str, Any]]) -> None:
-        """Write rows through to the system; they survive a kill, not yet a power cut."""
-        content = "".join(json.dumps(row) + "\n" for row in rows).encode()
+    def append(self, row: Mapping[str, Any]) -> None:
+        """Write a row through to the system; it survives a kill, not yet a power cut."""
+        content = (json.dumps(row) + "\n").encode()
         written = 0
         while written < len(content):
             written += self._file.write(content[written:])

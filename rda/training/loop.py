@@ -22,7 +22,7 @@ from rda.training.record import (
     Status,
 )
 from rda.training.run import Run
-from rda.training.stepper import Row, Stepper
+from rda.training.stepper import Row, Stepper, under
 
 SECONDS_HELD = 0.5
 """How long the values of steps may wait on a GPU, so that progress moves and an interrupt is
@@ -174,7 +174,7 @@ class _Loop:
 
     def _append(self, step: int, row: Mapping[str, float]) -> None:
         line = {"step": step, **row}
-        self.run.append([line])
+        self.run.append(line)
         self.listener.recorded(step, line)
 
     def _evaluation_is_due(self) -> bool:
@@ -285,11 +285,8 @@ class _Loop:
         self.evaluated_step = values["evaluated_step"]
         self.best_step, self.best = values["best_step"], values["best"]
         device = self.stepper.generator.device
-        self.best_weights = {
-            name.removeprefix("best."): tensor.to(device)
-            for name, tensor in checkpoint.tensors.items()
-            if name.startswith("best.")
-        }
+        best = under("best.", checkpoint.tensors)
+        self.best_weights = {name: tensor.to(device) for name, tensor in best.items()}
         self.stepper.restore(checkpoint.tensors)
 
 

@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
@@ -136,13 +136,13 @@ class Run:
         content = {**values, **marks, "step": step, "settings": _identity(self.settings)}
         checkpoint.save(self.folder / CHECKPOINTS, Checkpoint(step, dict(tensors), content))
 
-    def append(self, rows: Iterable[Mapping[str, Any]]) -> None:
-        """Add rows to `metrics.jsonl`."""
-        self.metrics.append(rows)
+    def append(self, row: Mapping[str, Any]) -> None:
+        """Add a row to `metrics.jsonl`."""
+        self.metrics.append(row)
 
     def append_timing(self, step: int, seconds: float) -> None:
         """Note how long training has taken."""
-        self.timing.append([{"step": step, "seconds": round(seconds, 3)}])
+        self.timing.append({"step": step, "seconds": round(seconds, 3)})
 
     def write_status(self, status: Status) -> None:
         """Replace `status.json`."""

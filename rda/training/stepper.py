@@ -139,7 +139,7 @@ class Stepper:
 
     def restore(self, tensors: dict[str, Tensor]) -> None:
         """Go on from `tensors`."""
-        self.model.load_state_dict(_under("model.", tensors))
+        self.model.load_state_dict(under("model.", tensors))
         for name, parameter in self.parameters.items():
             state = {
                 key: tensors[f"adam.{key}.{name}"].to(parameter.device)
@@ -149,14 +149,15 @@ class Stepper:
             if state:
                 self.optimiser.state[parameter] = state
         # A file of tensors keeps no order: the parts of the state are told by their numbers.
-        numbered = sorted(_under("state.", tensors).items())
+        numbered = sorted(under("state.", tensors).items())
         parts = [tensor.to(self.generator.device) for _, tensor in numbered]
         self.state = None if not parts else parts[0] if len(parts) == 1 else tuple(parts)
-        self.task.move_to(_under("task.", tensors))
+        self.task.move_to(under("task.", tensors))
         self.generator.set_state(tensors["generator"])
 
 
-def _under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+def under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors whose names begin with `prefix`, without it."""
     return {
         name.removeprefix(prefix): tensor
         for name, tensor in tensors.items()

@@ -75,7 +75,7 @@ class TestHelp:
         assert len(kept) >= 8
         for words in kept:
             task, *rest = words[1:]
-            units, rest = take_units("", rest)
+            units, rest = take_units(rest)
             start, rest = starting_point(task, units[0] if units else "RWA", rest)
             parse_training("", rest, start)
 

@@ -6,6 +6,7 @@ import glob
 import hashlib
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -44,23 +45,26 @@ def compiled(source: str, constants: dict[str, int], capability: tuple[int, int]
     options += ["--device-as-default-execution-space"]
     options += [f"-D{name}={value}" for name, value in constants.items()]
     key = hashlib.sha256("\0".join([source, *options, _version()]).encode()).hexdigest()[:24]
-    try:
-        path = cache_folder() / f"cuda-{key}.cubin"
-        found = _read(path)
-        if found is None:
-            found = _compile(source, options)
+    found = _cached(key)
+    if found is None:
+        found = _compile(source, options)
+        with suppress(OSError, CacheError):  # without a cache it is compiled in every process
+            path = _cache_file(key)
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             write_atomically(path, hashlib.sha256(found).digest() + found)
-    except (OSError, CacheError):  # without a cache it is compiled in every process
-        found = _compile(source, options)
     return found
 
 
-def _read(path: Path) -> bytes | None:
+def _cache_file(key: str) -> Path:
+    return cache_folder() / f"cuda-{key}.cubin"
+
+
+def _cached(key: str) -> bytes | None:
     """What was once compiled, if every byte of it is still there."""
-    if not path.exists():
+    try:
+        content = _cache_file(key).read_bytes()
+    except (OSError, CacheError):
         return None
-    content = path.read_bytes()
     digest, code = content[:32], content[32:]
     return code if hashlib.sha256(code).digest() == digest else None
 

@@ -16,7 +16,7 @@ PRODUCTS = {"tf32": 0, "fp32": 1, "bf16": 2}
 LARGEST = {"tf32": 512, "fp32": 256, "bf16": 512}
 """Units whose recurrent matrix the registers of a cluster hold."""
 SMALL = 32
-ROWS, OWN, THREADS = 8, 32, 256
+ROWS, THREADS = 8, 256
 
 Pointer = ctypes.c_void_p
 
