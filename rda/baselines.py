@@ -3,6 +3,7 @@
 On a GPU that can, they run in our own engine; elsewhere in torch's.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -12,8 +13,10 @@ from torch.nn.utils.rnn import PackedSequence
 from rda.checks import check_flag
 from rda.initialisation import bias_gates_, xavier_gates_
 from rda.names import look_up
-from rda.scan.cuda import gated
-from rda.scan.cuda.onchip import obstacle, product_for
+from rda.scan.cuda import gated, onchip
+from rda.scan.cuda.choosing import runner
+from rda.scan.cuda.launching import product_for
+from rda.stacking import run_stack
 
 
 class _Baseline(nn.RNNBase):
@@ -23,6 +26,7 @@ class _Baseline(nn.RNNBase):
     _learned_names: tuple[str, ...]
     _forget_gate: int | None
     _gates: int
+    _run_direction: Callable[..., tuple[Tensor, ...]]
 
     def __init__(
         self,
@@ -71,61 +75,45 @@ class _Baseline(nn.RNNBase):
             batch = input.shape[0 if self.batch_first else 1]
         return [start.unsqueeze(1).expand(-1, batch, -1).contiguous() for start in starts]
 
-    def _on_chip(self, input: Any) -> bool:
-        """Whether our own GPU engine runs this instead of cuDNN: same weights, same results."""
+    def _runner(self, input: Any) -> Callable[..., None] | None:
+        """What runs this on a GPU instead of cuDNN: same weights, same results."""
         if self.engine == "torch" or not isinstance(input, Tensor) or input.dim() != 3:
-            return False
-        idle = self.num_layers == 1 or self.dropout == 0 or not self.training
-        plain = self.proj_size == 0 and idle and not torch.compiler.is_compiling()
-        if not plain or input.dtype != torch.float32 or torch.is_autocast_enabled("cuda"):
-            return False
-        return input.shape[0] > 0 and obstacle(input, self.hidden_size) is None
+            return None
+        if self.proj_size or not input.numel() or torch.compiler.is_compiling():
+            return None
+        dtypes = (torch.float32, torch.bfloat16)
+        if input.dtype not in dtypes or torch.is_autocast_enabled("cuda"):
+            return None
+        return runner(input, self.hidden_size)
 
     def engine_for(self, input: Tensor) -> str:
         """What runs this layer on such an input."""
-        if self._on_chip(input):
-            return "cuda"
+        run = self._runner(input)
+        if run is not None:
+            return "cuda" if run is onchip.run else "graph"
         return "cuDNN" if input.is_cuda and torch.backends.cudnn.enabled else "torch.nn"
 
-    def _states(self, input: Tensor, hx: Any, count: int) -> list[Tensor]:
-        """The start of each state, checked as torch does."""
-        batch = input.shape[0 if self.batch_first else 1]
-        if hx is None:
-            rows = self.num_layers * (2 if self.bidirectional else 1)
-            return [input.new_zeros(rows, batch, self.hidden_size)] * count
-        self.check_forward_args(input, hx, None)
-        return [hx] if count == 1 else list(hx)
-
-    def _layers_on_chip(self, input: Tensor, states: list[Tensor]) -> tuple[Tensor, list[Tensor]]:
+    def _run_ours(
+        self, run: Callable[..., None], input: Tensor, states: list[Tensor | None]
+    ) -> tuple[Tensor, list[Tensor]]:
         """All layers and directions; `states` and the result are (rows, batch, hidden) each."""
         sequence = input.transpose(0, 1) if self.batch_first else input
         product = product_for(input, self.hidden_size)
         directions = 2 if self.bidirectional else 1
-        finals = []
-        for layer in range(self.num_layers):
-            outputs = []
-            sequence = sequence.contiguous()
-            for direction in range(directions):
-                k = layer * directions + direction
-                start = [state[k].contiguous() for state in states]
-                output, *final = self._direction_on_chip(
-                    sequence, start, self.all_weights[k], direction == 1, product
-                )
-                outputs.append(output)
-                finals.append(final)
-            sequence = outputs[0] if directions == 1 else torch.cat(outputs, dim=-1)
-        output = sequence.transpose(0, 1) if self.batch_first else sequence
-        return output, [torch.stack(parts) for parts in zip(*finals, strict=True)]
 
-    def _direction_on_chip(
-        self,
-        input: Tensor,
-        start: list[Tensor],
-        weights: list[nn.Parameter],
-        reverse: bool,
-        product: str,
-    ) -> tuple[Tensor, ...]:
-        raise NotImplementedError
+        def run_group(k: int, below: Tensor) -> tuple[Tensor, list[Tensor]]:
+            start = [None if state is None else state[k].float().contiguous() for state in states]
+            reverse = directions == 2 and k % 2 == 1
+            output, *final = self._run_direction(
+                below.contiguous(), start, self.all_weights[k], reverse, run, product
+            )
+            return output, final
+
+        dropout = self.dropout if self.training else 0.0
+        sequence, finals = run_stack(sequence, self.num_layers, directions, dropout, run_group)
+        output = sequence.transpose(0, 1) if self.batch_first else sequence
+        parts = zip(*finals, strict=True)
+        return output, [torch.stack(part).to(input.dtype) for part in parts]
 
     def extra_repr(self) -> str:
         learned = ", learn_initial_state=True" if self.learn_initial_state else ""
@@ -142,27 +130,18 @@ class LSTM(_Baseline, nn.LSTM):
     _learned_names = ("initial_hidden", "initial_cell")
     _forget_gate = 1
     _gates = 4
+    _run_direction = staticmethod(gated.lstm)
 
     def forward(self, input: Any, hx: Any = None) -> Any:
         if hx is None and self.learn_initial_state:
             hx = tuple(self._learned_start(input))
-        if not self._on_chip(input):
+        run = self._runner(input)
+        if run is None:
             return super().forward(input, hx)
-        output, (h, c) = self._layers_on_chip(input, self._states(input, hx, 2))
+        if hx is not None:
+            self.check_forward_args(input, hx, None)
+        output, (h, c) = self._run_ours(run, input, [None, None] if hx is None else list(hx))
         return output, (h, c)
-
-    def _direction_on_chip(
-        self,
-        input: Tensor,
-        start: list[Tensor],
-        weights: list[nn.Parameter],
-        reverse: bool,
-        product: str,
-    ) -> tuple[Tensor, ...]:
-        weight_ih, weight_hh, *biases = weights
-        bias = biases[0] + biases[1] if biases else None
-        h, c = start
-        return gated.lstm(input, h, c, weight_ih, weight_hh, bias, reverse, product)
 
 
 class GRU(_Baseline, nn.GRU):
@@ -174,24 +153,15 @@ class GRU(_Baseline, nn.GRU):
     _learned_names = ("initial_hidden",)
     _forget_gate = None
     _gates = 3
+    _run_direction = staticmethod(gated.gru)
 
     def forward(self, input: Any, hx: Any = None) -> Any:
         if hx is None and self.learn_initial_state:
             (hx,) = self._learned_start(input)
-        if not self._on_chip(input):
+        run = self._runner(input)
+        if run is None:
             return super().forward(input, hx)
-        output, (h,) = self._layers_on_chip(input, self._states(input, hx, 1))
+        if hx is not None:
+            self.check_forward_args(input, hx, None)
+        output, (h,) = self._run_ours(run, input, [hx])
         return output, h
-
-    def _direction_on_chip(
-        self,
-        input: Tensor,
-        start: list[Tensor],
-        weights: list[nn.Parameter],
-        reverse: bool,
-        product: str,
-    ) -> tuple[Tensor, ...]:
-        weight_ih, weight_hh, *biases = weights
-        bias_ih, bias_hh = biases or (None, None)
-        (h,) = start
-        return gated.gru(input, h, weight_ih, weight_hh, bias_ih, bias_hh, reverse, product)

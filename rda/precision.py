@@ -8,7 +8,7 @@ from torch import Tensor
 
 def state_dtype(dtype: torch.dtype) -> torch.dtype:
     """The dtype in which r and l are kept: an average of many steps needs float32 at least."""
-    return torch.promote_types(dtype, torch.float32)
+    return torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype
 
 
 def autocast_dtype(input: Tensor) -> torch.dtype | None:

@@ -1,8 +1,9 @@
 """A unit over sequences: layout, layers, directions, packing and states, as torch.nn.LSTM."""
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 from torch.nn.utils.rnn import PackedSequence
 
 from rda.activations import Choices
@@ -18,6 +19,7 @@ from rda.equations import LogState
 from rda.packing import Packing
 from rda.precision import autocast_off, compute_dtype, state_dtype
 from rda.scan.dispatch import check_engine_name, scan
+from rda.stacking import run_stack
 from rda.state import State, from_log, no_history, to_log
 from rda.unit import Device, UnitModule
 
@@ -162,26 +164,23 @@ class SequenceLayer(UnitModule):
                 f"input of {sequence.shape[0]} steps"
             )
         dtype = compute_dtype(sequence, self.weight_ih_l0)
-        start = self._start(state, sequence.shape[1], sequence, dtype)
-        finals = []
+        start = self._start(state, sequence.shape[1], dtype)
+        dropout = self.dropout if self.training else 0.0
+
+        def run_group(k: int, below: Tensor) -> tuple[Tensor, LogState]:
+            return self._run_group(k, below, start[k], lengths)
+
         with autocast_off(sequence):
             sequence = sequence.to(dtype)
-            for layer in range(self.num_layers):
-                if layer > 0 and self.dropout > 0 and self.training:
-                    sequence = F.dropout(sequence, self.dropout)
-                outputs = []
-                for direction in range(self._directions):
-                    k = layer * self._directions + direction
-                    output, final = self._run_group(k, sequence, start[k], lengths)
-                    outputs.append(output)
-                    finals.append(final)
-                sequence = outputs[0] if len(outputs) == 1 else torch.cat(outputs, dim=-1)
+            output, finals = run_stack(
+                sequence, self.num_layers, self._directions, dropout, run_group
+            )
             final_state = LogState(*(_stacked(parts) for parts in zip(*finals, strict=True)))
             average_dtype = dtype if state is None else state.average.dtype
-            return sequence, from_log(final_state, average_dtype)
+            return output, from_log(final_state, average_dtype)
 
     def _run_group(
-        self, k: int, sequence: Tensor, start: LogState, lengths: Tensor | None
+        self, k: int, sequence: Tensor, start: LogState | None, lengths: Tensor | None
     ) -> tuple[Tensor, LogState]:
         weight_ih, weight_hh, bias = self._group(self._suffixes[k])
         dtype = sequence.dtype
@@ -198,8 +197,8 @@ class SequenceLayer(UnitModule):
         )
 
     def _start(
-        self, state: State | None, batch: int, sequence: Tensor, dtype: torch.dtype
-    ) -> list[LogState]:
+        self, state: State | None, batch: int, dtype: torch.dtype
+    ) -> Sequence[LogState | None]:
         wide = state_dtype(dtype)
         if state is not None:
             started = to_log(state, wide)
@@ -207,8 +206,7 @@ class SequenceLayer(UnitModule):
             average = self.initial_average.unsqueeze(1)
             started = no_history(average.expand(-1, batch, -1), wide)
         else:
-            shape = (len(self._suffixes), batch, self.hidden_size)
-            started = no_history(sequence.new_zeros(shape), wide)
+            return [None] * len(self._suffixes)
         return [LogState(r, l) for r, l in zip(*(part.unbind(0) for part in started), strict=True)]
 
     def extra_repr(self) -> str:

@@ -6,16 +6,98 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
+
+from rda.training.record import run_folders
+from rda.training.settings import small_settings
 
 FOLDER = Path(__file__).parents[1] / "benchmarks"
+DEMO = FOLDER.parent / "docs" / "demo"
+MACHINE = {
+    "cpu": "a CPU",
+    "threads": 2,
+    "gpu": "a GPU",
+    "driver": "580.1",
+    "torch": "2.11",
+    "python": "3.12",
+    "commit": "abc1234",
+    "date": "2026-01-02",
+    "command": "python benchmarks/speed.py --device cuda",
+}
+
+
+@pytest.fixture(autouse=True)
+def _on_the_path(monkeypatch):
+    monkeypatch.syspath_prepend(str(FOLDER))
 
 
 @pytest.fixture
-def table(monkeypatch):
-    monkeypatch.syspath_prepend(str(FOLDER))
+def table():
     import table
 
     return table
+
+
+def taken(median):
+    spread = {"median": median, "low": 0.9 * median, "high": 1.1 * median}
+    return {**spread, "rounds": 15, "steps_a_turn": 3}
+
+
+def subject(name, precision, median):
+    times = {"forward": taken(median / 3), "training": taken(median)}
+    return {
+        "name": name,
+        "precision": precision,
+        "engine": "cuda",
+        "peak_memory_mb": 10 * median,
+        **times,
+    }
+
+
+def cell(precision, units, batch, ratio, engine="cuda"):
+    lstm = 1 + units * batch / 1e4
+    return {
+        "precision": precision,
+        "units": units,
+        "batch": batch,
+        "engine": engine,
+        "training": {"nn.LSTM": taken(lstm), "RDA-exp-tanh": taken(ratio * lstm)},
+        "ratio": ratio,
+    }
+
+
+@pytest.fixture
+def gpu_record():
+    size = {"units": 250, "batch": 100, "time": 1000, "inputs": 10}
+    missing = {"name": "FlashRNN LSTM", "precision": "bf16", "error": "no module a|b"}
+    subjects = [
+        subject("nn.LSTM", "tf32", 20.0),
+        subject("RDA-exp-tanh", "tf32", 10.0),
+        subject("nn.LSTM", "bf16", 12.0),
+        subject("RDA-exp-tanh", "bf16", 8.0),
+        missing,
+    ]
+    cells = [
+        cell("tf32", 250, 100, 0.5),
+        cell("tf32", 250, 512, 1.25),
+        cell("tf32", 2048, 100, 0.75, "torch"),
+        {"precision": "tf32", "units": 2048, "batch": 512, "error": "out of memory"},
+    ]
+    whole = {"precision": "tf32", "whole": taken(12.0), "bare": taken(10.0), "ratio": 1.2}
+    calls = [{"seconds": seconds, "sum": 1.5} for seconds in (6.0, 0.5, 6.1, 6.2)]
+    parts = {
+        "main": {"comparisons": [{**size, "subjects": subjects}]},
+        "grid": {"time": 250, "inputs": 64, "cells": cells},
+        "overhead": {"task": "multicopy", "unit": "RDA-exp-tanh", **size, "rows": [whole]},
+        "first-use": {
+            **size,
+            "empty_cache": calls[0],
+            "full_cache": calls[1],
+            "together": calls[2:],
+            "agree": True,
+        },
+    }
+    return {"parts": {name: {"machine": MACHINE, **part} for name, part in parts.items()}}
 
 
 def test_the_readme_is_made_from_the_records(table):
@@ -26,10 +108,12 @@ def test_every_record_names_its_machine_and_command():
     records = list((FOLDER / "results").glob("*.json"))
     assert records
     for path in records:
-        machine = json.loads(path.read_text())["machine"]
-        for name in ("cpu", "threads", "torch", "python", "commit", "date", "command"):
-            assert machine[name]
-        assert "dirty" not in machine["commit"]
+        record = json.loads(path.read_text())
+        for made in record["parts"].values() if "parts" in record else [record]:
+            machine = made["machine"]
+            for name in ("cpu", "threads", "torch", "python", "commit", "date", "command"):
+                assert machine[name]
+            assert "dirty" not in machine["commit"]
 
 
 def test_a_quick_run_ends_with_a_table():
@@ -50,3 +134,91 @@ def test_the_ratio_in_the_readme_is_the_recorded_one():
     medians = {name: times["training"]["median"] for name, times in case["times_ms"].items()}
     ratio = medians["nn.LSTM"] / medians["RDA-exp-tanh"]
     assert f"{ratio:.2f} times as fast as nn.LSTM" in (FOLDER.parent / "README.md").read_text()
+
+
+def test_a_gpu_record_compares_within_a_precision(table, gpu_record):
+    text = table.render_results(gpu_record)
+    assert "| tf32 | RDA-exp-tanh | cuda | 15 | 3.33 (3.00 to 3.67) | **2.00x** |" in text
+    assert "| 8.00 (7.20 to 8.80) | **1.50x** | 80 |" in text
+    assert "a GPU, driver 580.1, torch 2.11, Python 3.12, a CPU." in text
+    assert text.count("2026-01-02, commit `abc1234`") == 4
+
+
+def test_what_could_not_be_measured_says_why(table, gpu_record):
+    text = table.render_results(gpu_record)
+    assert "| bf16 | FlashRNN LSTM | - | | not measured: no module a\\|b | | | | |" in text
+    assert "Not measured (tf32, 2048 units, batch 512): out of memory" in text
+
+
+def test_the_grid_marks_what_is_slower_and_what_another_engine_ran(table, gpu_record):
+    text = table.render_results(gpu_record, "![a picture](there.png)")
+    assert "| 250 units | 0.50 | **1.25** |" in text
+    assert "| 2048 units | 0.75¹ | - |" in text
+    assert "above 1.10: 1 of 4. RDA's engine: cuda, ¹ torch." in text
+    assert "![a picture](there.png)" in text
+
+
+def test_overhead_and_first_use_are_told(table, gpu_record):
+    text = table.render_results(gpu_record)
+    assert "| tf32 | 12.00 (10.80 to 13.20) | 10.00 (9.00 to 11.00) | **1.20** |" in text
+    assert "both gave the same finite output" in text
+    assert "| compiling: the first less the second | 5.50 |" in text
+
+
+def test_parts_from_two_machines_name_both(table, gpu_record):
+    gpu_record["parts"]["grid"]["machine"] = {**MACHINE, "gpu": "another GPU"}
+    text = table.render_results(gpu_record)
+    assert "main, overhead, first-use: a GPU, " in text
+    assert "grid: another GPU, " in text
+
+
+def test_the_pictures_are_drawn(gpu_record, tmp_path):
+    import end_to_end
+    import pictures
+
+    pictures.draw_grid(tmp_path / "grid.png", gpu_record["parts"]["grid"])
+    pictures.draw_curves(tmp_path / "curves.png", end_to_end.read(DEMO))
+    for name in ("grid.png", "curves.png"):
+        assert (tmp_path / name).read_bytes().startswith(b"\x89PNG")
+
+
+def test_whole_runs_become_one_table(tmp_path):
+    import end_to_end
+
+    records = end_to_end.read(DEMO)
+    assert len(records) == len(run_folders(DEMO)) == 5
+    text = end_to_end.render(records)
+    assert "| multicopy, small | RDA-exp-tanh | step 588 | 46.7 | 12.6 s |" in text
+    assert "| RWA | not reached in 2,000 steps |" in text
+    assert end_to_end.read(tmp_path / "nothing") == []
+
+
+def test_every_part_runs_and_renders_wherever_it_is_tried(table, tmp_path):
+    """On a CPU with tiny sizes; a part that is not run again stays as it was."""
+    import on_gpu
+    import speed
+    from measuring import Case
+    from on_gpu import Comparison, Grid, Plan
+
+    subjects = {"fp32": ("nn.LSTM", "RDA-exp-tanh", "FlashRNN LSTM")}
+    plan = Plan(
+        main=[Comparison(Case(8, 2, 3, 4), subjects)],
+        large=[Comparison(Case(12, 2, 3, 4), subjects)],
+        grid=Grid((250, 16), (1, 100), ("fp32", "bf16"), time=2, inputs=3, cell_seconds=0),
+        overhead=small_settings("multicopy", "RDA-exp-tanh"),
+        overhead_steps=1,
+        first_use=Case(8, 2, 3, 4),
+        rounds=2,
+    )
+    to = tmp_path / "record.json"
+    everything = speed.measure_parts(on_gpu.PARTS, plan, torch.device("cpu"), to)
+    again = speed.measure_parts(["main"], plan, torch.device("cpu"), to)
+    assert json.loads(to.read_text()) == again
+    assert again["parts"].keys() == everything["parts"].keys() == on_gpu.PARTS.keys()
+    assert again["parts"]["grid"] == json.loads(json.dumps(everything["parts"]["grid"]))
+    assert again["parts"]["first-use"]["agree"]
+    (one,) = again["parts"]["main"]["comparisons"]
+    assert [subject["name"] for subject in one["subjects"] if "error" in subject] == [
+        "FlashRNN LSTM"
+    ]
+    assert table.render_results(again).count("###") == len(on_gpu.PARTS)

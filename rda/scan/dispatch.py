@@ -9,7 +9,7 @@ from torch import Tensor
 from rda.activations import Choices
 from rda.equations import LogState
 from rda.names import look_up
-from rda.precision import autocast_casts, autocast_dtype, autocast_off, state_dtype
+from rda.precision import autocast_casts, autocast_dtype, autocast_off
 from rda.scan.checks import check_input, check_lengths, check_state, check_types
 from rda.scan.engines import ENGINES
 from rda.scan.ragged import running
@@ -49,10 +49,11 @@ def select(engine: str, input: Tensor, choices: Choices, *others: Tensor) -> Sel
     passed_over: list[str] = []
     for name, candidate in ENGINES.items():
         obstacle = candidate.obstacle(tensors, choices)
-        if obstacle is None:
+        slower = candidate.slower(tensors) if obstacle is None else None
+        if obstacle is None and slower is None:
             return Selection(name, "; ".join([*passed_over, candidate.description]))
-        passed_over.append(f"not {name}: {obstacle.reason}")
-        if obstacle.worth_telling and not torch.compiler.is_compiling():
+        passed_over.append(f"not {name}: {slower if obstacle is None else obstacle.reason}")
+        if obstacle is not None and obstacle.worth_telling and not torch.compiler.is_compiling():
             _tell_once(name, obstacle.reason)
     raise EngineUnavailableError("; ".join(passed_over))
 
@@ -113,18 +114,16 @@ def scan(
         input_weight = None if input_weight is None else input_weight.to(lower)
         bias = None if bias is None else bias.to(lower)
     check_input(input, recurrent_weight, input_weight, bias, choices)
-    if state is None:
-        shape = (input.shape[1], recurrent_weight.shape[1])
-        r = input.new_zeros(shape, dtype=state_dtype(input.dtype))
-        state = LogState(r, torch.full_like(r, -torch.inf))
-    check_state(state, input, recurrent_weight.shape[1])
+    if state is not None:
+        check_state(state, input, recurrent_weight.shape[1])
+        state = LogState(*state)
     if lengths is not None:
         check_lengths(lengths, input)
         # What stands beyond a row's end may be anything, NaN too, and must reach no product.
         input = input.masked_fill(~running(lengths, input), 0.0)
-    weights = (weight for weight in (input_weight, bias) if weight is not None)
-    chosen = select(engine, input, choices, recurrent_weight, *state, *weights)
+    others = [x for x in (input_weight, bias, *(state or ())) if x is not None]
+    chosen = select(engine, input, choices, recurrent_weight, *others)
     with autocast_off(input):
         return ENGINES[chosen.name].scan(
-            input, input_weight, bias, recurrent_weight, LogState(*state), choices, lengths, reverse
+            input, input_weight, bias, recurrent_weight, state, choices, lengths, reverse
         )

@@ -12,11 +12,12 @@ from torch.nn import functional as F
 
 from rda.activations import Choices, softplus
 from rda.equations import LogState
-from rda.scan.kernels import Trace
+from rda.scan.kernels import FinalGradient, Kept, Trace
 from rda.scan.memory import empty
 from rda.scan.ragged import running
 
 products = nullcontext
+takes_no_start = False
 
 
 def forward(
@@ -24,12 +25,13 @@ def forward(
     input_weight: Tensor | None,
     bias: Tensor | None,
     weight: Tensor,
-    start: LogState,
+    start: LogState | None,
     choices: Choices,
     lengths: Tensor | None,
     reverse: bool,
     keep: bool,
 ) -> Trace:
+    assert start is not None
     time, batch, units = input.shape[0], input.shape[1], weight.shape[1]
     blocks = _project(input, input_weight, bias, choices.input_blocks)
     averages = empty(blocks, time, batch, units)
@@ -96,23 +98,24 @@ def _forward_loop(
 
 def backward(
     d_output: Tensor,
-    d_final: LogState,
+    d_final: FinalGradient,
     weight: Tensor,
-    r0: Tensor,
-    trace: Trace,
+    r0: Tensor | None,
+    kept: Kept,
     choices: Choices,
     lengths: Tensor | None,
     reverse: bool,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    time, batch, units = trace.output.shape
-    going_on = None if lengths is None else running(lengths, trace.output)
-    blocks = trace.saved.view(choices.input_blocks, time, batch, units)
-    averages = trace.averages if trace.averages.numel() else trace.output
-    d_projected = empty(trace.saved, *trace.saved.shape)
-    slopes = trace.slopes if trace.slopes.numel() else None
+    assert r0 is not None
+    time, batch, units = kept.output.shape
+    going_on = None if lengths is None else running(lengths, kept.output)
+    blocks = kept.saved.view(choices.input_blocks, time, batch, units)
+    averages = kept.averages if kept.averages.numel() else kept.output
+    d_projected = empty(kept.saved, *kept.saved.shape)
+    slopes = kept.slopes if kept.slopes.numel() else None
     d_start = _backward_loop(
-        d_output, d_final, weight, r0, trace.output, averages, blocks, slopes, choices, going_on,
-        reverse, d_projected,
+        d_output, d_final.filled(r0), weight, r0, kept.output, averages, blocks, slopes, choices,
+        going_on, reverse, d_projected,
     )  # fmt: skip
     return d_projected, *d_start
 

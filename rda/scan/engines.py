@@ -13,8 +13,10 @@ from rda.activations import Choices
 from rda.equations import LogState
 from rda.scan import eager, fused, reference
 from rda.scan.cpu import kernel
-from rda.scan.cuda import onchip
-from rda.scan.cuda.kernel import ClusterKernel
+from rda.scan.cuda import onchip, steps
+from rda.scan.cuda.choosing import slower_on_chip
+from rda.scan.cuda.kernel import GpuKernel
+from rda.scan.cuda.launching import PRODUCTS, product_for
 from rda.scan.kernels import KERNELS, Kernel
 
 Scan = Callable[..., tuple[Tensor, LogState]]
@@ -29,11 +31,15 @@ class Obstacle(NamedTuple):
 
 @dataclass(frozen=True)
 class Engine:
-    """`obstacle` is None where the engine can serve; `scan` runs it on checked arguments."""
+    """`obstacle` is None where the engine can serve; `scan` runs it on checked arguments.
+
+    `slower` is why `auto` takes the next engine though this one could serve, or None.
+    """
 
     description: str
     obstacle: Callable[[tuple[Tensor, ...], Choices], Obstacle | None]
     scan: Scan
+    slower: Callable[[tuple[Tensor, ...]], str | None] = lambda tensors: None
 
 
 def _fused_obstacle(tensors: tuple[Tensor, ...], choices: Choices) -> Obstacle | None:
@@ -71,29 +77,45 @@ def _cpu_kernel() -> Kernel:
     return kernel if kernel.obstacle() is None else eager
 
 
-def _cuda_obstacle(tensors: tuple[Tensor, ...], choices: Choices) -> Obstacle | None:
+def _onchip_obstacle(tensors: tuple[Tensor, ...], choices: Choices) -> Obstacle | None:
     units = tensors[1].shape[1] if len(tensors) > 1 else 0
     reason = onchip.obstacle(tensors[0], units)
+    return _fused_obstacle(tensors, choices) if reason is None else Obstacle(reason, False)
+
+
+def _slower_on_chip(tensors: tuple[Tensor, ...]) -> str | None:
+    return slower_on_chip(tensors[0], tensors[1].shape[1]) if len(tensors) > 1 else None
+
+
+def _steps_obstacle(tensors: tuple[Tensor, ...], choices: Choices) -> Obstacle | None:
+    reason = steps.obstacle(tensors[0])
     if reason is not None:
         return Obstacle(reason, tensors[0].device.type == "cuda")
     return _fused_obstacle(tensors, choices)
 
 
-def _cuda_scan(input: Tensor, *arguments: Any) -> tuple[Tensor, LogState]:
+def _gpu_scan(name: str, input: Tensor, *arguments: Any) -> tuple[Tensor, LogState]:
     units = arguments[2].shape[1]
-    engine = f"cuda {onchip.product_for(input, units)}"
-    found: tuple[Tensor, LogState] = partial(fused.scan, engine=engine)(input, *arguments)
-    return found
+    run: Scan = fused.scan
+    return run(input, *arguments, engine=f"{name} {product_for(input, units)}")
 
 
 KERNELS.update(cpu=_cpu_kernel, torch=lambda: eager)
-KERNELS.update({f"cuda {product}": partial(ClusterKernel, product) for product in onchip.PRODUCTS})
+for _product in PRODUCTS:
+    KERNELS[f"cuda {_product}"] = partial(GpuKernel, onchip.run, _product)
+    KERNELS[f"graph {_product}"] = partial(GpuKernel, steps.run, _product)
 
 ENGINES: dict[str, Engine] = {
     "cuda": Engine(
         "one kernel for the whole sequence, the weights on chip in a cluster of thread blocks",
-        _cuda_obstacle,
-        _cuda_scan,
+        _onchip_obstacle,
+        partial(_gpu_scan, "cuda"),
+        _slower_on_chip,
+    ),
+    "graph": Engine(
+        "a product and a kernel for every step, replayed as CUDA graphs",
+        _steps_obstacle,
+        partial(_gpu_scan, "graph"),
     ),
     "cpu": Engine(
         "compiled C++, vectorised, the batch split over threads",

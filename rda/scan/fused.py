@@ -14,8 +14,15 @@ from torch import Tensor, nn
 
 from rda.activations import Choices
 from rda.equations import LogState
+from rda.precision import autocast_off, state_dtype
 from rda.scan import reference
-from rda.scan.kernels import Trace, output_is_average, run_backward, run_forward
+from rda.scan.kernels import (
+    Kept,
+    output_is_average,
+    run_backward,
+    run_forward,
+    stored_dtype,
+)
 
 _CHOICES = "str attention, str hidden, str output, bool discount"
 
@@ -25,8 +32,8 @@ def _forward(
     input_weight: Tensor | None,
     bias: Tensor | None,
     recurrent_weight: Tensor,
-    r0: Tensor,
-    l0: Tensor,
+    r0: Tensor | None,
+    l0: Tensor | None,
     lengths: Tensor | None,
     attention: str,
     hidden: str,
@@ -38,9 +45,13 @@ def _forward(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
     choices = Choices(attention, hidden, output, discount)
     return run_forward(
-        input, input_weight, bias, recurrent_weight, LogState(r0, l0), choices, lengths, reverse,
+        input, input_weight, bias, recurrent_weight, _state(r0, l0), choices, lengths, reverse,
         keep, engine,
     )  # fmt: skip
+
+
+def _state(r: Tensor | None, l: Tensor | None) -> LogState | None:
+    return None if r is None or l is None else LogState(r, l)
 
 
 scan_op = torch.library.custom_op(
@@ -48,7 +59,7 @@ scan_op = torch.library.custom_op(
     _forward,
     mutates_args=(),
     schema="(Tensor input, Tensor? input_weight, Tensor? bias, Tensor recurrent_weight, "
-    f"Tensor r0, Tensor l0, Tensor? lengths, {_CHOICES}, bool reverse, bool keep, str engine) "
+    f"Tensor? r0, Tensor? l0, Tensor? lengths, {_CHOICES}, bool reverse, bool keep, str engine) "
     "-> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)",
 )
 
@@ -59,8 +70,8 @@ def _(
     input_weight: Tensor | None,
     bias: Tensor | None,
     recurrent_weight: Tensor,
-    r0: Tensor,
-    l0: Tensor,
+    r0: Tensor | None,
+    l0: Tensor | None,
     lengths: Tensor | None,
     attention: str,
     hidden: str,
@@ -74,25 +85,27 @@ def _(
     time, batch, units = input.shape[0], input.shape[1], recurrent_weight.shape[1]
     sequence = (time, batch, units)
     saved = (time, batch, choices.input_blocks * units)
-    keeps_averages = not output_is_average(choices) or input.dtype != r0.dtype
+    wide = state_dtype(input.dtype)
+    dtype = stored_dtype(engine, wide)
+    keeps_averages = not output_is_average(choices) or input.dtype != dtype
     return (
         input.new_empty(sequence),
-        torch.empty_like(r0, memory_format=torch.contiguous_format),
-        torch.empty_like(l0, memory_format=torch.contiguous_format),
-        r0.new_empty(sequence if keep and keeps_averages else 0),
-        r0.new_empty(saved if keep else 0),
-        r0.new_empty(sequence if keep and attention != "exp" else 0),
+        input.new_empty((batch, units), dtype=wide),
+        input.new_empty((batch, units), dtype=wide),
+        input.new_empty(sequence if keep and keeps_averages else 0, dtype=dtype),
+        input.new_empty(saved if keep else 0, dtype=dtype),
+        input.new_empty(sequence if keep and attention != "exp" else 0, dtype=dtype),
     )
 
 
 def _backward_pass(
     d_output: Tensor,
-    d_r: Tensor,
-    d_l: Tensor,
+    d_r: Tensor | None,
+    d_l: Tensor | None,
     input: Tensor,
     input_weight: Tensor | None,
     recurrent_weight: Tensor,
-    r0: Tensor,
+    r0: Tensor | None,
     output_sequence: Tensor,
     averages: Tensor,
     saved: Tensor,
@@ -106,9 +119,9 @@ def _backward_pass(
     needs_input: bool,
     engine: str,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
-    trace = Trace(output_sequence, d_r, d_l, averages, saved, slopes)
+    kept = Kept(output_sequence, averages, saved, slopes)
     return run_backward(
-        d_output, LogState(d_r, d_l), input, input_weight, recurrent_weight, r0, trace,
+        d_output, d_r, d_l, input, input_weight, recurrent_weight, r0, kept,
         Choices(attention, hidden, output, discount), lengths, reverse, needs_input, engine,
     )  # fmt: skip
 
@@ -117,8 +130,8 @@ scan_backward_op = torch.library.custom_op(
     "rda::scan_backward",
     _backward_pass,
     mutates_args=(),
-    schema="(Tensor d_output, Tensor d_r, Tensor d_l, Tensor input, Tensor? input_weight, "
-    "Tensor recurrent_weight, Tensor r0, Tensor output_sequence, Tensor averages, Tensor saved, "
+    schema="(Tensor d_output, Tensor? d_r, Tensor? d_l, Tensor input, Tensor? input_weight, "
+    "Tensor recurrent_weight, Tensor? r0, Tensor output_sequence, Tensor averages, Tensor saved, "
     f"Tensor slopes, Tensor? lengths, {_CHOICES}, bool reverse, bool needs_input, str engine) "
     "-> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)",
 )
@@ -127,12 +140,12 @@ scan_backward_op = torch.library.custom_op(
 @scan_backward_op.register_fake
 def _(
     d_output: Tensor,
-    d_r: Tensor,
-    d_l: Tensor,
+    d_r: Tensor | None,
+    d_l: Tensor | None,
     input: Tensor,
     input_weight: Tensor | None,
     recurrent_weight: Tensor,
-    r0: Tensor,
+    r0: Tensor | None,
     output_sequence: Tensor,
     averages: Tensor,
     saved: Tensor,
@@ -147,62 +160,75 @@ def _(
     engine: str,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
     projects = input_weight is not None
+    wide = state_dtype(input.dtype)
+    dtype = stored_dtype(engine, wide)
+    start = 0 if r0 is None else r0.shape
     return (
-        r0.new_empty(input.shape if needs_input or not projects else 0),
-        r0.new_empty(input_weight.shape if input_weight is not None else 0),
-        r0.new_empty(input_weight.shape[0] if input_weight is not None else 0),
-        r0.new_empty(recurrent_weight.shape),
-        r0.new_empty(r0.shape),
-        r0.new_empty(r0.shape),
+        input.new_empty(input.shape if needs_input or not projects else 0, dtype=dtype),
+        input.new_empty(input_weight.shape if input_weight is not None else 0, dtype=dtype),
+        input.new_empty(input_weight.shape[0] if input_weight is not None else 0, dtype=dtype),
+        input.new_empty(recurrent_weight.shape, dtype=dtype),
+        input.new_empty(start, dtype=wide),
+        input.new_empty(start, dtype=wide),
     )
 
 
 def _setup_context(ctx: Any, inputs: Sequence[Any], output: Sequence[Tensor]) -> None:
-    _remember(ctx, inputs, output)
+    *names, reverse, _, engine = inputs[7:]
+    _remember(ctx, inputs[:7], output, Choices(*names), reverse, engine)
     ctx.mark_non_differentiable(*output[3:])
 
 
-def _remember(ctx: Any, inputs: Sequence[Any], output: Sequence[Tensor]) -> None:
-    input, input_weight, bias, recurrent_weight, r0, l0, lengths = inputs[:7]
+def _remember(
+    ctx: Any,
+    inputs: Sequence[Any],
+    output: Sequence[Tensor],
+    choices: Choices,
+    reverse: bool,
+    engine: str,
+) -> None:
     out, _, _, averages, saved, slopes = output
-    ctx.save_for_backward(
-        input, input_weight, bias, recurrent_weight, r0, l0, lengths, out, averages, saved, slopes
-    )
-    *names, reverse, _, engine = inputs[7:]
-    ctx.choices, ctx.reverse, ctx.engine = Choices(*names), reverse, engine
+    ctx.save_for_backward(*inputs, out, averages, saved, slopes)
+    ctx.choices, ctx.reverse, ctx.engine = choices, reverse, engine
     ctx.set_materialize_grads(False)
 
 
 def _backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
-    return _gradients(ctx, gradients, scan_backward_op)
+    def through_the_op(*arguments: Any) -> Sequence[Tensor]:
+        *tensors, kept, choices, lengths, reverse, needs_input, engine = arguments
+        found: Sequence[Tensor] = scan_backward_op(
+            *tensors, *kept, lengths, choices.attention, choices.hidden, choices.output,
+            choices.discount, reverse, needs_input, engine,
+        )  # fmt: skip
+        return found
+
+    return *_gradients(ctx, gradients, through_the_op), *[None] * 8
 
 
 def _gradients(
     ctx: Any, gradients: Sequence[Tensor | None], backward: Callable[..., Sequence[Tensor]]
-) -> tuple[Tensor | None, ...]:
-    tensors, choices = ctx.saved_tensors, ctx.choices
+) -> list[Tensor | None]:
+    """Of the six differentiable inputs; `backward` is called as `run_backward` is."""
+    tensors = ctx.saved_tensors
     differentiated = tensors[:6]
     if torch.is_grad_enabled():
-        second = _reference_gradients(ctx, differentiated, tensors[6], gradients[:3])
-        return *second, *[None] * 8
+        return _reference_gradients(ctx, differentiated, tensors[6], gradients[:3])
     input, input_weight, _, recurrent_weight, r0 = tensors[:5]
-    lengths, out, averages, saved, slopes = tensors[6:]
-    d_output, d_r, d_l = (
-        torch.zeros_like(like) if gradient is None else gradient
-        for gradient, like in zip(gradients, (out, r0, r0), strict=False)
-    )
-    found = backward(
-        d_output, d_r, d_l, input, input_weight, recurrent_weight, r0, out, averages, saved,
-        slopes, lengths, choices.attention, choices.hidden, choices.output, choices.discount,
-        ctx.reverse, ctx.needs_input_grad[0], ctx.engine,
-    )  # fmt: skip
-    wanted = (
+    lengths, *kept = tensors[6:]
+    d_output, d_r, d_l = gradients[:3]
+    if d_output is None:
+        d_output = torch.zeros_like(kept[0])
+    with autocast_off(input):
+        found = backward(
+            d_output, d_r, d_l, input, input_weight, recurrent_weight, r0, Kept(*kept),
+            ctx.choices, lengths, ctx.reverse, ctx.needs_input_grad[0], ctx.engine,
+        )  # fmt: skip
+    return [
         gradient.to(tensor.dtype) if tensor is not None and needed else None
         for gradient, tensor, needed in zip(
             found, differentiated, ctx.needs_input_grad, strict=False
         )
-    )
-    return *wanted, *[None] * 8
+    ]
 
 
 def _reference_gradients(
@@ -211,7 +237,7 @@ def _reference_gradients(
     """For second derivatives: the same gradients, from a graph that autograd can go through."""
     input, input_weight, bias, recurrent_weight, r0, l0 = inputs
     output, final = reference.scan(
-        input, input_weight, bias, recurrent_weight, LogState(r0, l0), ctx.choices, lengths,
+        input, input_weight, bias, recurrent_weight, _state(r0, l0), ctx.choices, lengths,
         ctx.reverse,
     )  # fmt: skip
     reached = [
@@ -241,13 +267,17 @@ class _PlainScan(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, *inputs: Any) -> tuple[Tensor, Tensor, Tensor]:
-        output = _forward(*inputs)
-        _remember(ctx, inputs, output)
+        input, input_weight, bias, weight, r0, l0, lengths, choices, reverse, engine = inputs
+        output = run_forward(
+            input, input_weight, bias, weight, _state(r0, l0), choices, lengths, reverse, True,
+            engine,
+        )  # fmt: skip
+        _remember(ctx, inputs[:7], output, choices, reverse, engine)
         return output[0], output[1], output[2]
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
-        return _gradients(ctx, gradients, _backward_pass)
+        return *_gradients(ctx, gradients, run_backward), *[None] * 4
 
 
 def scan(
@@ -255,23 +285,27 @@ def scan(
     input_weight: Tensor | None,
     bias: Tensor | None,
     recurrent_weight: Tensor,
-    start: LogState,
+    start: LogState | None,
     choices: Choices,
     lengths: Tensor | None,
     reverse: bool,
     engine: str,
 ) -> tuple[Tensor, LogState]:
     """The op as an engine's `scan`."""
-    tensors = (input, input_weight, bias, recurrent_weight, *start)
+    tensors = (input, input_weight, bias, recurrent_weight, *(start or (None, None)))
     keep = torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in tensors)
     traced = torch.compiler.is_compiling() or torch._C._get_tracing_state() is not None
     is_plain = type(input) in (Tensor, nn.Parameter) and not traced
-    if keep or not is_plain:
-        op: Callable[..., Sequence[Tensor]] = _PlainScan.apply if is_plain else scan_op
-        output, r, l, *_ = op(
-            input, input_weight, bias, recurrent_weight, *start, lengths, choices.attention,
-            choices.hidden, choices.output, choices.discount, reverse, keep, engine,
+    if not is_plain:
+        output, r, l, *_ = scan_op(
+            *tensors, lengths, choices.attention, choices.hidden, choices.output,
+            choices.discount, reverse, keep, engine,
         )  # fmt: skip
+        return output, LogState(r, l)
+    if keep:
+        output, r, l = _PlainScan.apply(  # type: ignore[no-untyped-call]
+            *tensors, lengths, choices, reverse, engine
+        )
         return output, LogState(r, l)
     # Without gradients there is nothing to register, and single steps should not pay for it.
     trace = run_forward(

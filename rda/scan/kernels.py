@@ -9,6 +9,7 @@ from torch import Tensor
 
 from rda.activations import Choices
 from rda.equations import LogState
+from rda.precision import state_dtype
 
 
 class Trace(NamedTuple):
@@ -22,8 +23,38 @@ class Trace(NamedTuple):
     slopes: Tensor  # d log a / d a~ of every step, unless it is 1
 
 
+class Kept(NamedTuple):
+    """What of a trace the backward pass needs."""
+
+    output: Tensor
+    averages: Tensor
+    saved: Tensor
+    slopes: Tensor
+
+
+class FinalGradient(NamedTuple):
+    """Of the final state; None is zero."""
+
+    r: Tensor | None
+    l: Tensor | None
+
+    def filled(self, like: Tensor) -> LogState:
+        return LogState(*(torch.zeros_like(like) if part is None else part for part in self))
+
+
+def no_history(input: Tensor, units: int) -> LogState:
+    """A start with nothing behind it: r = 0, l = -inf."""
+    r = input.new_zeros((input.shape[1], units), dtype=state_dtype(input.dtype))
+    return LogState(r, torch.full_like(r, -torch.inf))
+
+
 class Kernel(Protocol):
-    """The recurrence itself. Every tensor is contiguous and in the state's dtype."""
+    """The recurrence itself. Tensors are contiguous and in `stored_dtype`, states in their own.
+
+    No start is no history; a kernel that does not `take_no_start` is given one.
+    """
+
+    takes_no_start: bool
 
     def forward(
         self,
@@ -31,7 +62,7 @@ class Kernel(Protocol):
         input_weight: Tensor | None,
         bias: Tensor | None,
         weight: Tensor,
-        start: LogState,
+        start: LogState | None,
         choices: Choices,
         lengths: Tensor | None,
         reverse: bool,
@@ -42,15 +73,15 @@ class Kernel(Protocol):
     def backward(
         self,
         d_output: Tensor,
-        d_final: LogState,
+        d_final: FinalGradient,
         weight: Tensor,
-        r0: Tensor,
-        trace: Trace,
+        r0: Tensor | None,
+        kept: Kept,
         choices: Choices,
         lengths: Tensor | None,
         reverse: bool,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """The gradients of projected, r0 and l0."""
+        """The gradients of projected, r0 and l0, the last two empty where there was no r0."""
 
     def products(self) -> AbstractContextManager[None]:
         """Where torch's own products have this kernel's precision."""
@@ -60,30 +91,36 @@ KERNELS: dict[str, Callable[[], Kernel]] = {}
 """Filled by the engines, under their names; asked at run time, never while tracing."""
 
 
+def stored_dtype(engine: str, state: torch.dtype) -> torch.dtype:
+    """What an engine keeps sequences in and multiplies: the state's dtype, or bf16."""
+    return torch.bfloat16 if engine.endswith(" bf16") else state
+
+
 def run_forward(
     input: Tensor,
     input_weight: Tensor | None,
     bias: Tensor | None,
     recurrent_weight: Tensor,
-    start: LogState,
+    start: LogState | None,
     choices: Choices,
     lengths: Tensor | None,
     reverse: bool,
     keep: bool,
     engine: str,
 ) -> Trace:
-    """The forward pass, in the state's dtype whatever the input's."""
-    dtype = start.r.dtype
-
-    def ready(tensor: Tensor | None) -> Tensor | None:
-        return None if tensor is None else tensor.to(dtype).contiguous()
-
-    trace = KERNELS[engine]().forward(
-        input.to(dtype).contiguous(),
-        ready(input_weight),
-        ready(bias),
-        recurrent_weight.to(dtype).contiguous(),
-        LogState(start.r.contiguous(), start.l.contiguous()),
+    """The forward pass, in the engine's dtype whatever the input's."""
+    kernel = KERNELS[engine]()
+    dtype = stored_dtype(engine, state_dtype(input.dtype))
+    if start is not None:
+        start = LogState(start.r.contiguous(), start.l.contiguous())
+    elif not kernel.takes_no_start:
+        start = no_history(input, recurrent_weight.shape[1])
+    trace = kernel.forward(
+        _ready(input, dtype),
+        None if input_weight is None else _ready(input_weight, dtype),
+        None if bias is None else _ready(bias, dtype),
+        _ready(recurrent_weight, dtype),
+        start,
         choices,
         _ready_lengths(lengths, input),
         reverse,
@@ -93,6 +130,10 @@ def run_forward(
         return trace
     averages = trace.output if keep and output_is_average(choices) else trace.averages
     return trace._replace(output=trace.output.to(input.dtype), averages=averages)
+
+
+def _ready(tensor: Tensor, dtype: torch.dtype) -> Tensor:
+    return (tensor if tensor.dtype == dtype else tensor.to(dtype)).contiguous()
 
 
 def _ready_lengths(lengths: Tensor | None, input: Tensor) -> Tensor | None:
@@ -109,12 +150,13 @@ def output_is_average(choices: Choices) -> bool:
 
 def run_backward(
     d_output: Tensor,
-    d_final: LogState,
+    d_r: Tensor | None,
+    d_l: Tensor | None,
     input: Tensor,
     input_weight: Tensor | None,
     recurrent_weight: Tensor,
-    r0: Tensor,
-    trace: Trace,
+    r0: Tensor | None,
+    kept: Kept,
     choices: Choices,
     lengths: Tensor | None,
     reverse: bool,
@@ -122,42 +164,50 @@ def run_backward(
     engine: str,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
     """Gradients of input, input weight, bias, recurrent weight, r0, l0; empty where not wanted."""
-    dtype = r0.dtype
-    if trace.output.dtype != dtype:
-        trace = trace._replace(output=choices.f_o(choices.f_h(trace.averages)))
-    lengths = _ready_lengths(lengths, input)
-    weight = recurrent_weight.to(dtype).contiguous()
     kernel = KERNELS[engine]()
+    dtype = stored_dtype(engine, state_dtype(input.dtype))
+    if kept.output.dtype != dtype:
+        kept = kept._replace(output=choices.f_o(choices.f_h(kept.averages)))
+    lengths = _ready_lengths(lengths, input)
+    start = None if r0 is None else r0.contiguous()
+    if start is None and not kernel.takes_no_start:
+        start = no_history(input, recurrent_weight.shape[1]).r
     d_projected, d_r0, d_l0 = kernel.backward(
-        d_output.to(dtype).contiguous(),
-        LogState(d_final.r.contiguous(), d_final.l.contiguous()),
-        weight,
-        r0.contiguous(),
-        trace,
+        _ready(d_output, dtype),
+        FinalGradient(*(part if part is None else part.contiguous() for part in (d_r, d_l))),
+        _ready(recurrent_weight, dtype),
+        start,
+        kept,
         choices,
         lengths,
         reverse,
     )
-    h = _hidden_sequence(trace, choices)
-    d_input, d_input_weight, d_bias = (r0.new_empty(0) for _ in range(3))
+    if r0 is None and d_r0.numel():
+        d_r0, d_l0 = d_r0.new_empty(0), d_r0.new_empty(0)
+    h = _hidden_sequence(kept, choices)
     with kernel.products():
         d_gates = d_projected[..., h.shape[-1] :]
-        d_weight = recurrent_gradient(d_gates, h, choices.f_h(r0), lengths, reverse)
+        h0 = None if r0 is None else choices.f_h(r0)
+        d_weight = recurrent_gradient(d_gates, h, h0, lengths, reverse)
         if input_weight is None:
-            d_input = d_projected
+            d_input, d_input_weight, d_bias = d_projected, h.new_empty(0), h.new_empty(0)
         else:
             flat = d_projected.flatten(0, 1)
-            d_input_weight, d_bias = projection_gradients(flat, input.flatten(0, 1).to(dtype))
-            if needs_input:
-                d_input = d_projected @ input_weight.to(dtype)
+            d_input_weight, d_bias = projection_gradients(flat, _ready(input, dtype).flatten(0, 1))
+            weight = _ready(input_weight, dtype)
+            d_input = d_projected @ weight if needs_input else h.new_empty(0)
     return d_input, d_input_weight, d_bias, d_weight, d_r0, d_l0
 
 
 def projection_gradients(d_projected: Tensor, input: Tensor) -> tuple[Tensor, Tensor]:
-    """d_projected.t() @ input, and the sum over all rows: a column of ones more in the input.
+    """d_projected.t() @ input, and the sum over all rows.
 
-    With few columns BLAS is several times quicker the other way round.
+    A sum over rows is a product with a column of ones: torch's own is slower on a CPU, and on a
+    GPU takes a buffer, which nobody minds where it is small. With few columns BLAS is several
+    times quicker the other way round.
     """
+    if d_projected.is_cuda and d_projected.numel() < 2**24:
+        return d_projected.t() @ input, d_projected.sum(0)
     ones = input.new_ones(len(input), 1)
     if input.shape[1] >= 32:
         return d_projected.t() @ input, (ones.t() @ d_projected).flatten()
@@ -165,22 +215,27 @@ def projection_gradients(d_projected: Tensor, input: Tensor) -> tuple[Tensor, Te
     return both[:-1].t().contiguous(), both[-1].clone()
 
 
-def _hidden_sequence(trace: Trace, choices: Choices) -> Tensor:
+def _hidden_sequence(kept: Kept, choices: Choices) -> Tensor:
     """h of every step, from whichever tensor holds it."""
     if choices.output == "identity":
-        return trace.output
-    return choices.f_h(trace.averages)
+        return kept.output
+    return choices.f_h(kept.averages)
 
 
 def recurrent_gradient(
-    d_gates: Tensor, h: Tensor, h0: Tensor, lengths: Tensor | None, reverse: bool
+    d_gates: Tensor, h: Tensor, h0: Tensor | None, lengths: Tensor | None, reverse: bool
 ) -> Tensor:
-    """The gates' gradients times the h that each step saw, summed over time and batch."""
+    """The gates' gradients times the h that each step saw, summed over time and batch.
+
+    No `h0` is zeros.
+    """
     if reverse:
         later, earlier = d_gates[:-1], h[1:]
     else:
         later, earlier = d_gates[1:], h[:-1]
     total = later.flatten(0, 1).t() @ earlier.flatten(0, 1)
+    if h0 is None:
+        return total
     if not reverse:
         first = d_gates[0]
     elif lengths is None:
@@ -188,4 +243,4 @@ def recurrent_gradient(
     else:
         rows = torch.arange(len(lengths), device=lengths.device)
         first = d_gates[(lengths - 1).clamp(min=0), rows]
-    return total.addmm_(first.t(), h0)
+    return total.addmm_(first.t(), h0.to(h.dtype))

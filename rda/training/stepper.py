@@ -1,5 +1,7 @@
 """One optimisation step, all of it on the device: no value is fetched until it is asked for."""
 
+import math
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -8,7 +10,13 @@ from torch import Generator, Tensor
 
 from rda.tasks.task import Batch, Part, Task
 from rda.training.model import SequenceModel
+from rda.training.recording import Recording
 from rda.training.settings import Recipe
+
+WARM_UP = 3
+"""Steps before one is recorded: libraries allocate and choose at their first calls."""
+RECORDED = ("cuda", "graph", "cuDNN")
+"""Engines whose steps are few pieces of work; a loop over time would be a recording too long."""
 
 
 class Row(dict[str, float]):
@@ -34,13 +42,21 @@ class Stepper:
         self.generator = generator
         self.state: Any = None
         self.parameters = dict(model.named_parameters())
-        self.optimiser = torch.optim.Adam(
-            self.parameters.values(), lr=recipe.learning_rate, fused=True
-        )
         device = generator.device
+        self.optimiser = torch.optim.Adam(
+            self.parameters.values(),
+            lr=recipe.learning_rate,
+            fused=True,
+            capturable=device.type == "cuda",
+        )
         self._broken = torch.zeros((), device=device)
+        # As torch.amp.GradScaler does it: Adam leaves everything as it is where this is 1.
+        self.optimiser.found_inf = self._broken  # type: ignore[attr-defined]
         self._rows = torch.zeros(room, 3, device=device)
         self._filled = 0
+        engine = model.engine_for(recipe.batch_size)
+        self._warming_up = WARM_UP if device.type == "cuda" and engine in RECORDED else math.inf
+        self._recording: Recording | None = None
 
     @property
     def full(self) -> bool:
@@ -51,23 +67,45 @@ class Stepper:
         """Draw a batch, differentiate its loss, clip, and let Adam move the weights."""
         carried = None if self.task.start_of_stream() else self.state
         batch = self.task.batch(self.generator, self.recipe.batch_size)
-        loss, losses, score, state = self._forward(batch, carried)
+        row, *parts = self._update_quickly(batch, _parts(carried))
+        self._rows[self._filled] = row
+        self._filled += 1
+        if self.task.carries_state:
+            self.state = _whole(parts)
+
+    def _update_quickly(self, batch: Batch, carried: Sequence[Tensor]) -> Sequence[Tensor]:
+        """On a GPU the host is slower than the work: soon it only starts a recording."""
+        tensors = [tensor for tensor in batch if tensor is not None]
+        count = len(tensors)
+
+        def update(*tensors: Tensor) -> Sequence[Tensor]:
+            return self._update(Batch(*tensors[:count]), tensors[count:])
+
+        # The start of a stream, which carries nothing, is another piece of work.
+        starts = self.task.carries_state and not carried
+        if starts or self._warming_up > 0:
+            self._warming_up -= not starts
+            return update(*tensors, *carried)
+        if self._recording is None:
+            self.optimiser.zero_grad()  # so that the gradients lie where the recording puts them
+            self._recording = Recording(update, [*tensors, *carried])
+        return self._recording(*tensors, *carried)
+
+    def _update(self, batch: Batch, carried: Sequence[Tensor]) -> Sequence[Tensor]:
+        """One step's row, and the state in which its sequences end."""
+        loss, losses, score, state = self._forward(batch, _whole(carried))
         objective = losses.sum() if self.recipe.reduction == "sum" else loss
         self.optimiser.zero_grad()
         objective.backward()
         gradients = [p.grad for p in self.parameters.values() if p.grad is not None]
         culprit = self._first_not_finite(loss, gradients)
-        self._broken = torch.maximum(self._broken, (culprit > 0).float())
+        torch.maximum(self._broken, (culprit > 0).float(), out=self._broken)
         if self.recipe.clip:
             torch._foreach_clamp_min_(gradients, -self.recipe.clip)
             torch._foreach_clamp_max_(gradients, self.recipe.clip)
-        # As torch.amp.GradScaler does it: Adam leaves everything as it is where this is 1.
-        self.optimiser.found_inf = self._broken  # type: ignore[attr-defined]
         self.optimiser.step()
-        self._rows[self._filled] = torch.stack((loss.detach(), score, culprit))
-        self._filled += 1
-        if self.task.carries_state:
-            self.state = _detached(state)
+        parts = _parts(state) if self.task.carries_state else ()
+        return torch.stack((loss.detach(), score, culprit)), *(part.detach() for part in parts)
 
     def _forward(self, batch: Batch, state: Any) -> tuple[Tensor, Tensor, Tensor, Any]:
         with self._precision():
@@ -150,10 +188,10 @@ class Stepper:
                 self.optimiser.state[parameter] = state
         # A file of tensors keeps no order: the parts of the state are told by their numbers.
         numbered = sorted(under("state.", tensors).items())
-        parts = [tensor.to(self.generator.device) for _, tensor in numbered]
-        self.state = None if not parts else parts[0] if len(parts) == 1 else tuple(parts)
+        self.state = _whole([tensor.to(self.generator.device) for _, tensor in numbered])
         self.task.move_to(under("task.", tensors))
         self.generator.set_state(tensors["generator"])
+        self._recording = None  # it knows Adam's tensors of before
 
 
 def under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -171,6 +209,6 @@ def _parts(state: Any) -> tuple[Tensor, ...]:
     return (state,) if isinstance(state, Tensor) else tuple(state)
 
 
-def _detached(state: Any) -> Any:
-    parts = tuple(part.detach() for part in _parts(state))
-    return parts[0] if len(parts) == 1 else parts
+def _whole(parts: Sequence[Tensor]) -> Any:
+    """The state of which these are the parts."""
+    return None if not parts else parts[0] if len(parts) == 1 else tuple(parts)

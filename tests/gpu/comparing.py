@@ -38,7 +38,9 @@ def run(tensors, choices, engine, dtype, product, lengths=None, reverse=False):
     """Output, final state and all gradients, in float64."""
     low = torch.bfloat16 if product == "bf16" else torch.float64
     tensors = [t.to(low).double() if k < 4 else t for k, t in enumerate(tensors)]
-    kinds = [torch.bfloat16 if product == "bf16" and engine == "cuda" else dtype] * 4 + [dtype] * 2
+    kinds = [torch.bfloat16 if product == "bf16" and engine != "reference" else dtype] * 4 + [
+        dtype
+    ] * 2
     ready = [t.to("cuda", kind).requires_grad_() for t, kind in zip(tensors, kinds, strict=True)]
     x, weight, input_weight, bias, r, l = ready
     output, final = scan(
@@ -63,11 +65,11 @@ def distance(found, exact):
     )
 
 
-def error(time, batch, units, choices, product, lengths=None, reverse=False, inputs=6):
-    """How far the GPU engine is from the reference in float64."""
-    tensors = draw(time, batch, units, inputs, choices)
+def error(engine, time, batch, units, choices, product, lengths=None, reverse=False):
+    """How far a GPU engine is from the reference in float64."""
+    tensors = draw(time, batch, units, 6, choices)
     if lengths is not None:
         lengths = torch.tensor(lengths, device="cuda")
-    found = run(tensors, choices, "cuda", torch.float32, product, lengths, reverse)
+    found = run(tensors, choices, engine, torch.float32, product, lengths, reverse)
     exact = run(tensors, choices, "reference", torch.float64, product, lengths, reverse)
     return distance(found, exact)

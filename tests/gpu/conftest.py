@@ -17,6 +17,11 @@ def product(request, monkeypatch):
     return request.param
 
 
+@pytest.fixture(params=["cuda", "graph"])
+def engine(request):
+    return request.param
+
+
 @pytest.fixture(autouse=True)
 def _poisoned_memory():
     """What the allocator hands out next is full of NaN."""

@@ -25,7 +25,6 @@ def results(layer, x, states, dtype, device):
 
 
 @pytest.mark.parametrize("name", PAIRS)
-@pytest.mark.parametrize("product", ["fp32", "tf32"], indirect=True)
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize(
     ("time", "batch", "units", "layers", "both", "batch_first"),
@@ -35,6 +34,7 @@ def results(layer, x, states, dtype, device):
         (20, 9, 37, 2, True, True),
         (40, 17, 250, 1, False, False),
         (7, 100, 256, 1, True, False),
+        (9, 7, 600, 1, True, False),
     ],
 )
 def test_outputs_states_and_gradients(
@@ -51,24 +51,42 @@ def test_outputs_states_and_gradients(
     x = torch.randn(*((batch, time) if batch_first else (time, batch)), 6)
     rows = layers * (2 if both else 1)
     states = [torch.randn(rows, batch, units) for _ in range(2 if name == "LSTM" else 1)]
-    assert layer.cuda()._on_chip(x.cuda())
-    found = results(layer, x, states, torch.float32, "cuda")
+    dtype = torch.bfloat16 if product == "bf16" else torch.float32
+    layer = layer.to("cuda", dtype)
+    exact.load_state_dict(layer.state_dict())  # as rounded
+    x, states = x.to(dtype), [state.to(dtype) for state in states]
+    assert layer.engine_for(x.cuda()) == ("graph" if units > 512 else "cuda")
+    found = results(layer, x, states, dtype, "cuda")
     true = results(exact.double(), x, states, torch.float64, "cpu")
     assert distance(found, true) < TOLERANCE[product]
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_no_state_is_zeros(name, product):
+    ours, _ = PAIRS[name]
+    torch.manual_seed(0)
+    layer = ours(6, 50, num_layers=2).cuda()
+    x = torch.randn(9, 4, 6, device="cuda")
+    zeros = torch.zeros(2, 4, 50, device="cuda")
+    gradients = []
+    for state in (None, (zeros, zeros) if name == "LSTM" else zeros):
+        output, _ = layer(x, state)
+        gradients.append(torch.autograd.grad(output.sum(), list(layer.parameters())))
+    for without, given in zip(*gradients, strict=True):
+        torch.testing.assert_close(without, given)
 
 
 @pytest.mark.parametrize("name", PAIRS)
 def test_what_the_engine_does_not_do_goes_to_torch(name):
     ours, _ = PAIRS[name]
     x = torch.randn(5, 3, 6, device="cuda")
-    assert not ours(6, 600).cuda()._on_chip(x)
-    assert not ours(6, 20, engine="torch").cuda()._on_chip(x)
-    assert not ours(6, 20, num_layers=2, dropout=0.5).cuda()._on_chip(x)
-    assert not ours(6, 20).cuda().double()._on_chip(x.double())
+    assert ours(6, 20, engine="torch").cuda().engine_for(x) == "cuDNN"
+    assert ours(6, 20).cuda().double().engine_for(x.double()) == "cuDNN"
     packed = nn.utils.rnn.pack_padded_sequence(x, torch.tensor([5, 3, 1]))
-    assert not ours(6, 20).cuda()._on_chip(packed)
     layer = ours(6, 20).cuda()
     assert layer(packed)[0].data.shape == (9, 20)
+    with torch.autocast("cuda", torch.bfloat16):
+        assert layer(x)[0].dtype in (torch.float16, torch.bfloat16)
 
 
 @pytest.mark.parametrize("name", PAIRS)

@@ -1,4 +1,4 @@
-"""The GPU engine equals the reference: outputs, states, every gradient."""
+"""The GPU engines equal the reference: outputs, states, every gradient."""
 
 import pytest
 import torch
@@ -14,44 +14,50 @@ RDA = Choices()
 RWA = Choices("exp", "tanh", "identity", discount=False)
 
 
-def test_every_choice(choices, product):
-    assert error(23, 11, 37, choices, product) < TOLERANCE[product]
+def test_every_choice(engine, choices, product):
+    assert error(engine, 23, 11, 37, choices, product) < TOLERANCE[product]
 
 
-@pytest.mark.parametrize("units", [2, 3, 31, 32, 33, 64, 100, 127, 128, 129, 250, 255, 256])
-def test_odd_and_even_sizes(units, product):
-    assert error(12, 9, units, RDA, product) < TOLERANCE[product]
+@pytest.mark.parametrize("units", [1, 2, 3, 31, 32, 33, 64, 100, 127, 128, 129, 250, 255, 256])
+def test_odd_and_even_sizes(engine, units, product):
+    assert error(engine, 12, 9, units, RDA, product) < TOLERANCE[product]
 
 
 @pytest.mark.parametrize("units", [257, 300, 384, 511, 512])
 @pytest.mark.parametrize("product", ["tf32", "bf16"], indirect=True)
 def test_sizes_beyond_a_portable_cluster(units, product):
-    assert error(12, 9, units, RDA, product) < TOLERANCE[product]
+    assert error("cuda", 12, 9, units, RDA, product) < TOLERANCE[product]
+
+
+@pytest.mark.parametrize("units", [257, 511, 1023, 1800, 2048])
+@pytest.mark.parametrize("choices", [RDA, RWA], ids=["RDA", "RWA"])
+def test_sizes_beyond_the_chip(units, choices, product):
+    assert error("graph", 12, 9, units, choices, product) < TOLERANCE[product]
 
 
 @pytest.mark.parametrize("batch", [1, 7, 8, 9, 16, 100, 257])
-def test_every_number_of_rows(batch, product):
-    assert error(7, batch, 130, RDA, product) < TOLERANCE[product]
+def test_every_number_of_rows(engine, batch, product):
+    assert error(engine, 7, batch, 130, RDA, product) < TOLERANCE[product]
 
 
-@pytest.mark.parametrize("time", [1, 2, 3, 4, 5, 2000])
+@pytest.mark.parametrize("time", [1, 2, 3, 4, 5, 73, 2000])
 @pytest.mark.parametrize("choices", [RDA, RWA], ids=["RDA", "RWA"])
-def test_short_and_long_sequences(time, choices, product):
-    assert error(time, 5, 40, choices, product) < TOLERANCE[product]
+def test_short_and_long_sequences(engine, time, choices, product):
+    assert error(engine, time, 5, 40, choices, product) < TOLERANCE[product]
 
 
 @pytest.mark.parametrize("reverse", [False, True])
-def test_ragged_rows_in_both_directions(choices, reverse, product):
+def test_ragged_rows_in_both_directions(engine, choices, reverse, product):
     lengths = [20, 3, 0, 11, 20, 1, 19, 7, 20]
-    assert error(20, 9, 37, choices, product, lengths, reverse) < TOLERANCE[product]
+    assert error(engine, 20, 9, 37, choices, product, lengths, reverse) < TOLERANCE[product]
 
 
-def test_a_split_sequence_is_the_whole(product):
+def test_a_split_sequence_is_the_whole(engine, product):
     tensors = draw(30, 9, 66, 6, RDA)
     x, weight, input_weight, bias, r, l = (t.to("cuda", torch.float32) for t in tensors)
     if product == "bf16":
         x, weight, input_weight, bias = (t.bfloat16() for t in (x, weight, input_weight, bias))
-    options = {"input_weight": input_weight, "bias": bias, "engine": "cuda"}
+    options = {"input_weight": input_weight, "bias": bias, "engine": engine}
     whole, final = scan(x, weight, LogState(r, l), **options)
     first, middle = scan(x[:13], weight, LogState(r, l), **options)
     second, last = scan(x[13:], weight, middle, **options)
@@ -61,39 +67,38 @@ def test_a_split_sequence_is_the_whole(product):
     assert distance(found, [part.double() for part in (whole[13:], *final)]) < TOLERANCE[product]
 
 
-def test_logits_of_any_size_stay_finite(choices, product):
+def test_logits_of_any_size_stay_finite(engine, choices, product):
     tensors = draw(40, 9, 37, 6, choices)
     for scale in (1e4, -1e4):
         tensors[3][:] = scale * torch.sign(tensors[3])
-        found = run(tensors, choices, "cuda", torch.float32, product)
+        found = run(tensors, choices, engine, torch.float32, product)
         assert all(part.isfinite().all() for part in found)
 
 
-def test_no_history_and_a_projected_input(product):
+def test_no_history_and_a_projected_input(engine, product):
     tensors = draw(9, 5, 20, 80, RDA)
     projected, weight = tensors[0].to("cuda", torch.float32), tensors[1].to("cuda", torch.float32)
-    found, _ = scan(projected, weight, engine="cuda")
+    found, _ = scan(projected, weight, engine=engine)
     exact, _ = scan(projected.double(), weight.double(), engine="reference")
     assert distance([found.double()], [exact]) < TOLERANCE["tf32" if product != "fp32" else "fp32"]
     assert projected.isfinite().all()
-    again, _ = scan(projected.requires_grad_(), weight, engine="cuda")
+    again, _ = scan(projected.requires_grad_(), weight, engine=engine)
     assert torch.equal(again, found)  # the caller's projections are not overwritten
 
 
-def test_a_thousand_launches_are_identical(product):
+def test_a_thousand_launches_are_identical(engine, product):
     tensors = draw(20, 20, 250, 6, RDA)
-    first = run(tensors, RDA, "cuda", torch.float32, product)
+    first = run(tensors, RDA, engine, torch.float32, product)
     for _ in range(1000):
-        again = run(tensors, RDA, "cuda", torch.float32, product)
+        again = run(tensors, RDA, engine, torch.float32, product)
         assert all(map(torch.equal, first, again))
 
 
-def test_layers_directions_and_packing():
+def test_layers_directions_and_packing(engine):
     torch.manual_seed(0)
-    layer = rda.RDA(5, 40, num_layers=2, bidirectional=True, learn_initial_state=True).cuda()
-    exact = rda.RDA(
-        5, 40, num_layers=2, bidirectional=True, learn_initial_state=True, engine="reference"
-    )
+    options = {"num_layers": 2, "bidirectional": True, "learn_initial_state": True}
+    layer = rda.RDA(5, 40, engine=engine, **options).cuda()
+    exact = rda.RDA(5, 40, engine="reference", **options)
     exact.load_state_dict(layer.state_dict())
     exact = exact.cuda().double()
     x = torch.randn(17, 6, 5, device="cuda")
@@ -107,9 +112,9 @@ def test_layers_directions_and_packing():
     assert distance([found.double()], [expected]) < TOLERANCE["tf32"]
 
 
-def test_autocast_runs_in_bf16():
+def test_autocast_runs_in_bf16(engine):
     torch.manual_seed(0)
-    layer = rda.RDA(5, 40).cuda()
+    layer = rda.RDA(5, 40, engine=engine).cuda()
     x = torch.randn(17, 6, 5, device="cuda")
     with torch.autocast("cuda", torch.bfloat16):
         low, state = layer(x)
@@ -118,9 +123,9 @@ def test_autocast_runs_in_bf16():
     assert distance([low.double()], [layer(x)[0].double()]) < TOLERANCE["bf16"]
 
 
-def test_torch_compile_takes_it_whole():
+def test_torch_compile_takes_it_whole(engine):
     torch.manual_seed(0)
-    layer = rda.RDA(5, 40).cuda()
+    layer = rda.RDA(5, 40, engine=engine).cuda()
     x = torch.randn(17, 6, 5, device="cuda", requires_grad=True)
     compiled = torch.compile(layer, fullgraph=True)
     gradients = []
@@ -131,9 +136,9 @@ def test_torch_compile_takes_it_whole():
         torch.testing.assert_close(plain, traced, rtol=1e-4, atol=1e-5)
 
 
-def test_a_cuda_graph_replays_it():
+def test_a_cuda_graph_replays_it(engine):
     torch.manual_seed(0)
-    layer = rda.RDA(5, 40).cuda()
+    layer = rda.RDA(5, 40, engine=engine).cuda()
     x = torch.randn(17, 6, 5, device="cuda")
 
     def step():
@@ -153,9 +158,9 @@ def test_a_cuda_graph_replays_it():
     assert all(map(torch.equal, captured, step()))
 
 
-def test_another_stream_is_kept_in_order():
+def test_another_stream_is_kept_in_order(engine):
     torch.manual_seed(0)
-    layer = rda.RDA(5, 250).cuda()
+    layer = rda.RDA(5, 250, engine=engine).cuda()
     x = torch.randn(300, 6, 5, device="cuda")
     expected, _ = layer(x)
     stream = torch.cuda.Stream()
@@ -169,11 +174,48 @@ def test_another_stream_is_kept_in_order():
     assert torch.equal(total, expected.sum())
 
 
-def test_the_op_is_registered_as_torch_demands():
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_the_op_is_registered_as_torch_demands(engine, dtype):
     tensors = [t.to("cuda", torch.float32) for t in draw(5, 3, 16, 4, RDA)]
+    tensors = [t.to(dtype) if k < 4 else t for k, t in enumerate(tensors)]
     x, weight, input_weight, bias, r, l = (t.requires_grad_() for t in tensors)
     arguments = (x, input_weight, bias, weight, r, l, None, "exp", "identity", "tanh", True, False)
-    torch.library.opcheck(torch.ops.rda.scan, (*arguments, True, "cuda fp32"))
+    product = "bf16" if dtype == torch.bfloat16 else "fp32"
+    torch.library.opcheck(torch.ops.rda.scan, (*arguments, True, f"{engine} {product}"))
+
+
+def test_backward_under_autocast_is_the_same():
+    torch.manual_seed(0)
+    layer = rda.RDA(5, 40).cuda()
+    x = torch.randn(17, 6, 5, device="cuda")
+    gradients = []
+    for enabled in (False, True):
+        output, _ = layer(x)
+        with torch.autocast("cuda", torch.bfloat16, enabled=enabled):
+            gradients.append(torch.autograd.grad(output, list(layer.parameters()), output))
+    assert all(map(torch.equal, *gradients))
+
+
+def test_what_was_recorded_serves_other_weights_and_later_modes():
+    """Recordings are kept by shape: nothing of the tensors they were made with may stay."""
+    torch.manual_seed(0)
+    x = torch.randn(73, 6, 5, device="cuda")
+    for k in range(3):
+        layer = rda.RDA(5, 600, engine="graph").cuda()
+        with torch.inference_mode(k == 0):
+            found, _ = layer(x * 1.0)
+        exact = rda.RDA(5, 600, engine="reference").cuda().double()
+        exact.load_state_dict(layer.state_dict())
+        assert distance([found.double()], [exact(x.double())[0]]) < TOLERANCE["tf32"]
+
+
+def test_more_shapes_than_recordings_are_kept():
+    torch.manual_seed(0)
+    layer = rda.RDA(5, 40, engine="graph").cuda()
+    x = torch.randn(9, 20, 5, device="cuda")
+    outputs = [layer(x[:, :batch])[0] for batch in range(1, 21)]
+    again = [layer(x[:, :batch])[0] for batch in range(1, 21)]
+    assert all(map(torch.equal, outputs, again))
 
 
 def test_second_derivatives_come_from_the_reference():
@@ -197,10 +239,15 @@ class TestSelection:
             dtype = torch.bfloat16 if product == "bf16" else torch.float32
             x = torch.zeros(2, 3, 8, device="cuda", dtype=dtype)
             weight = torch.zeros(3 * (largest + 1), largest + 1, device="cuda", dtype=dtype)
-            with pytest.warns(rda.EngineWarning):
-                chosen = select("auto", x, RDA, weight)
-            assert chosen.name == "torch"
+            chosen = select("auto", x, RDA, weight)
+            assert chosen.name == "graph"
             assert f"holds {largest} units" in chosen.reason
+
+    def test_what_neither_can_do_is_told(self):
+        x = torch.zeros(2, 3, 40, device="cuda", dtype=torch.float64)
+        with pytest.warns(rda.EngineWarning, match="float64"):
+            chosen = select("auto", x, RDA, torch.zeros(30, 10, device="cuda").double())
+        assert chosen.name == "torch"
 
     def test_float64_is_refused_by_name(self):
         x = torch.zeros(2, 3, 40, device="cuda", dtype=torch.float64)

@@ -62,11 +62,14 @@ def test_a_run_in_pieces_has_the_batches_of_a_run_in_one(tmp_path):
 
 def test_a_gradient_that_is_not_finite_is_named_with_its_step(tmp_path):
     def poison(stepper):
+        # A tensor, because steps are recorded and a recording reads values, not code.
+        factor = torch.ones((), device="cuda")
+        stepper.model.readout.bias.register_hook(lambda grad: grad * factor)
         step, count = stepper.step, iter(range(1, 10**6))
 
         def poisoned():
             if next(count) == 7:
-                stepper.model.readout.bias.register_hook(lambda grad: grad * float("nan"))
+                factor.fill_(float("nan"))
             step()
 
         stepper.step = poisoned
@@ -76,3 +79,32 @@ def test_a_gradient_that_is_not_finite_is_named_with_its_step(tmp_path):
     assert status.state == FAILED
     assert status.reason == "gradient of readout.bias is not finite at step 7"
     assert len(Record(tmp_path / "run").curve("loss")[0]) == 7
+
+
+@pytest.mark.parametrize("unit", COMPARED)
+def test_a_recorded_step_is_the_step(unit):
+    """Exactly: the same kernels run on the same numbers."""
+    losses = []
+    for warm_up in (3, 10**6):
+        stepper = build_stepper(small_settings("classify-length", unit), torch.device("cuda"))
+        stepper._warming_up = warm_up
+        for _ in range(20):
+            stepper.step()
+        assert (stepper._recording is None) == (warm_up > 20)
+        losses.append([row["loss"] for row in stepper.fetch()])
+    assert losses[0] == losses[1]
+
+
+def test_a_stream_is_carried_through_recorded_steps():
+    text = torch.randint(97, 123, (60_000,), generator=torch.Generator().manual_seed(0))
+    files = {"enwik8": bytes(text.tolist())}
+    settings = small_settings("wikipedia", "RDA-exp-tanh")
+    settings = replace(settings, task=replace(settings.task, characters=60_000))
+    losses = []
+    for warm_up in (3, 10**6):
+        stepper = build_stepper(settings, torch.device("cuda"), files=files)
+        stepper._warming_up = warm_up
+        for _ in range(60):
+            stepper.step()
+        losses.append([row["loss"] for row in stepper.fetch()])
+    assert losses[0] == losses[1]

@@ -10,7 +10,7 @@ from torch import Tensor
 from rda.activations import Choices
 from rda.equations import LogState
 from rda.scan.cpu.build import BuildError, load
-from rda.scan.kernels import Trace, output_is_average
+from rda.scan.kernels import FinalGradient, Kept, Trace, output_is_average
 from rda.scan.memory import empty
 
 ATTENTION_CODES = {"exp": 0, "relu": 1, "softplus": 2, "sigmoid": 3}
@@ -55,6 +55,7 @@ def obstacle() -> str | None:
 
 
 products = nullcontext
+takes_no_start = False
 
 
 def forward(
@@ -62,12 +63,13 @@ def forward(
     input_weight: Tensor | None,
     bias: Tensor | None,
     weight: Tensor,
-    start: LogState,
+    start: LogState | None,
     choices: Choices,
     lengths: Tensor | None,
     reverse: bool,
     keep: bool,
 ) -> Trace:
+    assert start is not None
     time, batch, units = input.shape[0], input.shape[1], weight.shape[1]
     output = empty(input, time, batch, units)
     r, l = torch.empty_like(start.r), torch.empty_like(start.l)
@@ -88,19 +90,22 @@ def forward(
 
 def backward(
     d_output: Tensor,
-    d_final: LogState,
+    d_final: FinalGradient,
     weight: Tensor,
-    r0: Tensor,
-    trace: Trace,
+    r0: Tensor | None,
+    kept: Kept,
     choices: Choices,
     lengths: Tensor | None,
     reverse: bool,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    d_projected = empty(r0, *trace.saved.shape)
+    assert r0 is not None
+    d_projected = empty(r0, *kept.saved.shape)
     d_r0, d_l0 = torch.empty_like(r0), torch.empty_like(r0)
-    kept = (trace.output, trace.averages, trace.saved, trace.slopes)
-    tensors = (d_output, *d_final, weight, r0, *kept, lengths, d_projected, d_r0, d_l0)
-    _call("backward", Backward, tensors, trace.saved, weight, choices, reverse)
+    given = (d_output, *d_final.filled(r0), weight, r0, *kept, lengths)
+    _call(
+        "backward", Backward, (*given, d_projected, d_r0, d_l0), kept.saved, weight, choices,
+        reverse,
+    )  # fmt: skip
     return d_projected, d_r0, d_l0
 
 

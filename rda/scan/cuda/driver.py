@@ -10,6 +10,29 @@ MAX_DYNAMIC_SHARED_BYTES = 8
 NON_PORTABLE_CLUSTER = 14
 
 
+class _Attribute(ctypes.Structure):
+    """CUlaunchAttribute: which, and a union of 64 bytes."""
+
+    _fields_ = (("id", ctypes.c_int), ("padding", ctypes.c_int), ("value", ctypes.c_int * 16))
+
+
+PROGRAMMATIC_STREAM_SERIALIZATION = 6
+_OVERLAPPING = _Attribute(PROGRAMMATIC_STREAM_SERIALIZATION, 0, (ctypes.c_int * 16)(1))
+
+
+class _Launch(ctypes.Structure):
+    """CUlaunchConfig."""
+
+    _fields_ = (
+        *((name, ctypes.c_uint) for name in ("grid_x", "grid_y", "grid_z")),
+        *((name, ctypes.c_uint) for name in ("block_x", "block_y", "block_z")),
+        ("shared_bytes", ctypes.c_uint),
+        ("stream", ctypes.c_void_p),
+        ("attributes", ctypes.POINTER(_Attribute)),
+        ("count", ctypes.c_uint),
+    )
+
+
 class DriverError(RuntimeError):
     """A call of the CUDA driver failed."""
 
@@ -40,8 +63,9 @@ class Module:
         for name, size in zip(names, shared, strict=True):
             function = ctypes.c_void_p()
             _call("cuModuleGetFunction", ctypes.byref(function), self._module, name.encode())
-            _call("cuFuncSetAttribute", function, MAX_DYNAMIC_SHARED_BYTES, size)
-            _call("cuFuncSetAttribute", function, NON_PORTABLE_CLUSTER, 1)
+            if size:  # a kernel for clusters; GPUs without them know no such attribute
+                _call("cuFuncSetAttribute", function, MAX_DYNAMIC_SHARED_BYTES, size)
+                _call("cuFuncSetAttribute", function, NON_PORTABLE_CLUSTER, 1)
             self._functions[name] = function, size
 
     def _read_shared_bytes(self, count: int) -> list[int]:
@@ -57,13 +81,18 @@ class Module:
         _call("cuMemcpyDtoH_v2", values, address, ctypes.c_size_t(ctypes.sizeof(values)))
         return list(values)
 
-    def launch(self, name: str, blocks: int, threads: int, *arguments: Any) -> None:
-        """Queue a kernel; `arguments` are ctypes values in its order."""
+    def launch(
+        self, name: str, blocks: int, threads: int, *arguments: Any, overlaps: bool = False
+    ) -> None:
+        """Queue a kernel; `arguments` are ctypes values in its order.
+
+        One that `overlaps` may start before the kernel ahead of it has ended, and waits itself.
+        """
         function, shared = self._functions[name]
-        pointers = (ctypes.c_void_p * len(arguments))(
-            *(ctypes.cast(ctypes.pointer(value), ctypes.c_void_p) for value in arguments)
-        )
-        stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
-        _call(
-            "cuLaunchKernel", function, blocks, 1, 1, threads, 1, 1, shared, stream, pointers, None
-        )
+        pointers = (ctypes.c_void_p * len(arguments))(*map(ctypes.addressof, arguments))
+        # What torch.cuda.current_stream().cuda_stream is, ten times as quick.
+        stream = torch._C._cuda_getCurrentRawStream(torch.cuda.current_device())
+        setup = _Launch(blocks, 1, 1, threads, 1, 1, shared, stream)
+        if overlaps:
+            setup.attributes, setup.count = ctypes.pointer(_OVERLAPPING), 1
+        _call("cuLaunchKernelEx", ctypes.byref(setup), function, pointers, None)

@@ -1,51 +1,54 @@
-"""torch's LSTM and GRU on chip: one direction of one layer, weights as torch.nn has them."""
+"""torch's LSTM and GRU on a GPU: one direction of one layer, weights as torch.nn has them."""
 
-from typing import Any
+import ctypes
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from rda.scan.cuda.onchip import Sizes, launcher, pointer, pointers, products, structure
+from rda.scan.cuda.launching import Sizes, on_device, pointers, products, structure
 from rda.scan.kernels import projection_gradients, recurrent_gradient
 
 # In the order of the structs in lstm.cu and gru.cu.
-LSTMForward = structure("LSTMForward", "h0 c0 output h c cells saved")
-LSTMBackward = structure("LSTMBackward", "d_output d_h d_c c0 cells saved d_input d_h0 d_c0")
-GRUForward = structure("GRUForward", "h0 bias output h saved")
-GRUBackward = structure("GRUBackward", "d_output d_h h0 output saved d_input d_product d_h0")
+LSTMForward = structure("LSTMForward", "h0 c0 h c output cells saved")
+LSTMBackward = structure("LSTMBackward", "d_h d_c c0 d_output cells saved d_input d_h0 d_c0")
+GRUForward = structure("GRUForward", "h0 bias h output saved")
+GRUBackward = structure("GRUBackward", "d_h h0 d_output output saved d_input d_product d_h0")
+
+Run = Callable[..., None]
 
 
 def lstm(
     input: Tensor,
-    h0: Tensor,
-    c0: Tensor,
-    weight_ih: Tensor,
-    weight_hh: Tensor,
-    bias: Tensor | None,
+    start: list[Tensor | None],
+    weights: list[Tensor],
     reverse: bool,
+    run: Run,
     product: str,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Output (time, batch, hidden), and the final h and c; `bias` is the sum of torch's two."""
+    """Output (time, batch, hidden), and the final h and c; `weights` as nn.LSTM lists them."""
+    weight_ih, weight_hh, *biases = weights
+    bias = biases[0] + biases[1] if biases else None
     found: tuple[Tensor, Tensor, Tensor] = _LSTM.apply(  # type: ignore[no-untyped-call]
-        input, h0, c0, weight_ih, weight_hh, bias, reverse, product
+        input, *start, weight_ih, weight_hh, bias, reverse, run, product
     )
     return found
 
 
 def gru(
     input: Tensor,
-    h0: Tensor,
-    weight_ih: Tensor,
-    weight_hh: Tensor,
-    bias_ih: Tensor | None,
-    bias_hh: Tensor | None,
+    start: list[Tensor | None],
+    weights: list[Tensor],
     reverse: bool,
+    run: Run,
     product: str,
 ) -> tuple[Tensor, Tensor]:
-    """Output (time, batch, hidden), and the final h."""
+    """Output (time, batch, hidden), and the final h; `weights` as nn.GRU lists them."""
+    weight_ih, weight_hh, *biases = weights
     found: tuple[Tensor, Tensor] = _GRU.apply(  # type: ignore[no-untyped-call]
-        input, h0, weight_ih, weight_hh, bias_ih, bias_hh, reverse, product
+        input, *start, weight_ih, weight_hh, *(biases or (None, None)), reverse, run, product
     )
     return found
 
@@ -53,85 +56,77 @@ def gru(
 class _LSTM(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, *inputs: Any) -> tuple[Tensor, Tensor, Tensor]:
-        input, h0, c0, weight_ih, weight_hh, bias, reverse, product = inputs
+        input, h0, c0, weight_ih, weight_hh, bias, reverse, run, product = inputs
         time, batch, units = input.shape[0], input.shape[1], weight_hh.shape[1]
         with products(product):
             projected = F.linear(input, weight_ih, bias)
         output, cells = (input.new_empty(time, batch, units) for _ in range(2))
-        h, c = torch.empty_like(h0), torch.empty_like(c0)
-        sizes = Sizes(time, batch, reverse)
-        at = LSTMForward(*pointers(h0, c0, output, h, c, cells, projected))
-        _launch("forward", "lstm", product, weight_hh, sizes, pointer(projected), at)
+        h, c = (_state(input, units) for _ in range(2))
+        at = LSTMForward(*pointers(h0, c0, h, c, output, cells, projected))
+        ctx.call = _Call(run, "lstm", product, Sizes(time, batch, reverse))
+        ctx.call.launch("forward", weight_hh, projected, at)
         ctx.save_for_backward(input, h0, c0, weight_ih, weight_hh, output, cells, projected)
-        ctx.has_bias, ctx.reverse, ctx.product = bias is not None, reverse, product
+        ctx.has_bias = bias is not None
+        ctx.set_materialize_grads(False)
         return output, h, c
 
     @staticmethod
     @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, d_output: Tensor, d_h: Tensor, d_c: Tensor) -> tuple[Any, ...]:
+    def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Any, ...]:
         input, h0, c0, weight_ih, weight_hh, output, cells, saved = ctx.saved_tensors
-        time, batch, _ = output.shape
         d_input = torch.empty_like(saved)
-        d_h0, d_c0 = torch.empty_like(h0), torch.empty_like(c0)
-        d_output, d_h, d_c = d_output.contiguous(), d_h.contiguous(), d_c.contiguous()
-        at = LSTMBackward(*pointers(d_output, d_h, d_c, c0, cells, saved, d_input, d_h0, d_c0))
-        sizes = Sizes(time, batch, ctx.reverse)
-        _launch("backward", "lstm", ctx.product, weight_hh, sizes, at)
-        with products(ctx.product):
-            d_weight_hh = _over_time(d_input, output, h0, ctx.reverse)
+        d_h0, d_c0 = (None if start is None else torch.empty_like(start) for start in (h0, c0))
+        d_output, d_h, d_c = _ready(gradients, output)
+        at = LSTMBackward(*pointers(d_h, d_c, c0, d_output, cells, saved, d_input, d_h0, d_c0))
+        ctx.call.launch("backward", weight_hh, None, at)
+        with products(ctx.call.product):
+            d_weight_hh = ctx.call.over_time(d_input, output, h0)
             d_weight_ih, d_bias = _projection(d_input, input)
             d_x = d_input @ weight_ih if ctx.needs_input_grad[0] else None
-        return (
-            d_x,
-            d_h0,
-            d_c0,
-            d_weight_ih,
-            d_weight_hh,
-            d_bias if ctx.has_bias else None,
-            None,
-            None,
-        )
+        d_bias_sum = d_bias if ctx.has_bias else None
+        return d_x, d_h0, d_c0, d_weight_ih, d_weight_hh, d_bias_sum, None, None, None
 
 
 class _GRU(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, *inputs: Any) -> tuple[Tensor, Tensor]:
-        input, h0, weight_ih, weight_hh, bias_ih, bias_hh, reverse, product = inputs
+        input, h0, weight_ih, weight_hh, bias_ih, bias_hh, reverse, run, product = inputs
         time, batch, units = input.shape[0], input.shape[1], weight_hh.shape[1]
         bias = last = None
         if bias_ih is not None:
             # r and z see the sum of both biases; n's own is multiplied by r.
             bias = bias_ih + torch.cat((bias_hh[: 2 * units], torch.zeros_like(bias_hh[:units])))
-            last = bias_hh[2 * units :].contiguous()
+            last = bias_hh[2 * units :].float()
         with products(product):
             projected = F.linear(input, weight_ih, bias)
         output = input.new_empty(time, batch, units)
         saved = input.new_empty(time, batch, 4 * units)
-        h = torch.empty_like(h0)
-        sizes = Sizes(time, batch, reverse)
-        at = GRUForward(*pointers(h0, last, output, h, saved))
-        _launch("forward", "gru", product, weight_hh, sizes, pointer(projected), at)
+        h = _state(input, units)
+        at = GRUForward(*pointers(h0, last, h, output, saved))
+        ctx.call = _Call(run, "gru", product, Sizes(time, batch, reverse))
+        ctx.call.launch("forward", weight_hh, projected, at)
         ctx.save_for_backward(input, h0, weight_ih, weight_hh, output, saved)
-        ctx.has_bias, ctx.reverse, ctx.product = bias_ih is not None, reverse, product
+        ctx.has_bias = bias_ih is not None
+        ctx.set_materialize_grads(False)
         return output, h
 
     @staticmethod
     @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, d_output: Tensor, d_h: Tensor) -> tuple[Any, ...]:
+    def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Any, ...]:
         input, h0, weight_ih, weight_hh, output, saved = ctx.saved_tensors
         time, batch, units = output.shape
         d_input = saved.new_empty(time, batch, 3 * units)
         d_product = saved.new_empty(time, batch, units)
-        d_h0 = torch.empty_like(h0)
-        d_output, d_h = d_output.contiguous(), d_h.contiguous()
-        at = GRUBackward(*pointers(d_output, d_h, h0, output, saved, d_input, d_product, d_h0))
-        sizes = Sizes(time, batch, ctx.reverse)
-        _launch("backward", "gru", ctx.product, weight_hh, sizes, at)
-        with products(ctx.product):
+        d_h0 = None if h0 is None else torch.empty_like(h0)
+        d_output, d_h = _ready(gradients, output)
+        at = GRUBackward(*pointers(d_h, h0, d_output, output, saved, d_input, d_product, d_h0))
+        ctx.call.launch("backward", weight_hh, None, at)
+        over_time = ctx.call.over_time
+        with products(ctx.call.product):
             d_weight_hh = torch.cat(
                 (
-                    _over_time(d_input[..., : 2 * units], output, h0, ctx.reverse),
-                    _over_time(d_product, output, h0, ctx.reverse),
+                    over_time(d_input[..., : 2 * units], output, h0),
+                    over_time(d_product, output, h0),
                 )
             )
             d_weight_ih, d_bias = _projection(d_input, input)
@@ -142,21 +137,39 @@ class _GRU(torch.autograd.Function):
                 d_last = (ones @ d_product.flatten(0, 1)).flatten()
                 d_bias_hh = torch.cat((d_bias[: 2 * units], d_last))
         d_bias_ih = d_bias if ctx.has_bias else None
-        return d_x, d_h0, d_weight_ih, d_weight_hh, d_bias_ih, d_bias_hh, None, None
+        return d_x, d_h0, d_weight_ih, d_weight_hh, d_bias_ih, d_bias_hh, None, None, None
 
 
-def _launch(
-    name: str, unit: str, product: str, weight: Tensor, sizes: Sizes, *arguments: Any
-) -> None:
-    """`arguments` are what the kernel takes but the weights, lengths and sizes."""
-    *before, at = arguments
-    with torch.cuda.device(weight.device):
-        launch = launcher(name, unit, product, weight, sizes.batch)
-        launch(*before, pointer(weight), at, pointer(None), sizes)
+class _Call(NamedTuple):
+    """What the forward and the backward pass of one call have in common."""
+
+    run: Run
+    unit: str
+    product: str
+    sizes: Sizes
+
+    def launch(
+        self, direction: str, weight: Tensor, projected: Tensor | None, at: ctypes.Structure
+    ) -> None:
+        with on_device(weight):
+            self.run(
+                direction, self.unit, self.product, (), projected, weight, at, None, self.sizes
+            )
+
+    def over_time(self, d_gates: Tensor, output: Tensor, h0: Tensor | None) -> Tensor:
+        return recurrent_gradient(d_gates, output, h0, None, bool(self.sizes.reverse))
 
 
-def _over_time(d_gates: Tensor, output: Tensor, h0: Tensor, reverse: bool) -> Tensor:
-    return recurrent_gradient(d_gates, output, h0, None, reverse)
+def _state(input: Tensor, units: int) -> Tensor:
+    """Room for a state, in float32 whatever the input's dtype."""
+    return input.new_empty(input.shape[1], units, dtype=torch.float32)
+
+
+def _ready(gradients: Sequence[Tensor | None], output: Tensor) -> list[Tensor | None]:
+    """The output's gradient, zeros where it has none, and the states'."""
+    d_output, *others = gradients
+    filled = torch.zeros_like(output) if d_output is None else d_output.contiguous()
+    return [filled, *(part if part is None else part.contiguous() for part in others)]
 
 
 def _projection(d_input: Tensor, input: Tensor) -> tuple[Tensor, Tensor]:

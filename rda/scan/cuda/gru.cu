@@ -5,16 +5,24 @@
 #define SAVED 4
 
 struct UnitForward {
-  const float *h0, *bias;  // bias: what is added to the product of n before r multiplies it
-  float *output, *h, *saved;
+  const float *h0, *bias;  // null: zeros; bias is added to the product of n before r multiplies it
+  float* h;
+  Stored *output, *saved;
 };
 
-struct Unit {
-  float h, bias, r, z, n, product;
+struct Kept {
+  float h;
+};
+
+struct Unit : Kept {
+  float bias, r, z, n, product;
+
+  __device__ __forceinline__ void prepare(const UnitForward& at, bool active, int unit) {
+    bias = active && at.bias ? at.bias[unit] : 0.0f;
+  }
 
   __device__ __forceinline__ void start(const UnitForward& at, bool active, int row, int unit) {
-    h = active ? at.h0[row * (long long)H + unit] : 0.0f;
-    bias = active && at.bias ? at.bias[unit] : 0.0f;
+    h = active && at.h0 ? at.h0[row * (long long)H + unit] : 0.0f;
   }
 
   __device__ __forceinline__ float hidden() const { return h; }
@@ -30,13 +38,13 @@ struct Unit {
   __device__ __forceinline__ void record(const UnitForward& at, bool active, bool running, int t, int batch, int row,
                                          int unit) const {
     if (!active) return;
-    at.output[(t * (long long)batch + row) * H + unit] = running ? h : 0.0f;
+    store(at.output + (t * (long long)batch + row) * H + unit, running ? h : 0.0f);
     if (at.saved) {
-      float* saved = at.saved + (t * (long long)batch + row) * SAVED * H + unit;
-      saved[0] = r;
-      saved[H] = z;
-      saved[2 * H] = n;
-      saved[3 * H] = product;
+      Stored* saved = at.saved + (t * (long long)batch + row) * SAVED * H + unit;
+      store(saved, r);
+      store(saved + H, z);
+      store(saved + 2 * H, n);
+      store(saved + 3 * H, product);
     }
   }
 
@@ -46,13 +54,18 @@ struct Unit {
 };
 
 struct UnitBackward {
-  const float *d_output, *d_h, *h0, *output, *saved;
-  float *d_input, *d_product, *d_h0;
+  const float *d_h, *h0;  // null: zeros
+  const Stored *d_output, *output, *saved;
+  Stored *d_input, *d_product;
+  float* d_h0;
 };
 
-struct UnitGradient {
-  float d_last, h_start, d_kept;       // carried
-  float d_r, d_z, d_n, d_product;      // of this step
+struct GradientKept {
+  float d_kept;
+};
+
+struct UnitGradient : GradientKept {
+  float d_last, d_r, d_z, d_n, d_product;
 
   struct Values {
     float d_out, h_before, r, z, n, product;
@@ -60,8 +73,7 @@ struct UnitGradient {
 
   __device__ __forceinline__ void start(const UnitBackward& at, bool active, int row, int unit) {
     const long long place = row * (long long)H + unit;
-    d_last = active ? at.d_h[place] : 0.0f;
-    h_start = active ? at.h0[place] : 0.0f;
+    d_last = active && at.d_h ? at.d_h[place] : 0.0f;
     d_kept = 0.0f;
   }
 
@@ -74,13 +86,16 @@ struct UnitGradient {
                                         int batch, int row, int unit) const {
     of = Values{};
     if (!wanted) return;
-    of.d_out = at.d_output[(t * (long long)batch + row) * H + unit];
-    of.h_before = before >= 0 && before < length ? at.output[(before * (long long)batch + row) * H + unit] : h_start;
-    const float* saved = at.saved + (t * (long long)batch + row) * SAVED * H + unit;
-    of.r = saved[0];
-    of.z = saved[H];
-    of.n = saved[2 * H];
-    of.product = saved[3 * H];
+    of.d_out = load(at.d_output + (t * (long long)batch + row) * H + unit);
+    if (before >= 0 && before < length)
+      of.h_before = load(at.output + (before * (long long)batch + row) * H + unit);
+    else if (at.h0)
+      of.h_before = at.h0[row * (long long)H + unit];
+    const Stored* saved = at.saved + (t * (long long)batch + row) * SAVED * H + unit;
+    of.r = load(saved);
+    of.z = load(saved + H);
+    of.n = load(saved + 2 * H);
+    of.product = load(saved + 3 * H);
   }
 
   __device__ __forceinline__ void step(const Values& of, float d_hidden, bool running, float d_gates[GATES]) {
@@ -99,15 +114,15 @@ struct UnitGradient {
   __device__ __forceinline__ void record(const UnitBackward& at, bool active, int t, int batch, int row,
                                          int unit) const {
     if (!active) return;
-    float* d_input = at.d_input + (t * (long long)batch + row) * INPUTS * H + unit;
-    d_input[0] = d_r;
-    d_input[H] = d_z;
-    d_input[2 * H] = d_n;
-    at.d_product[(t * (long long)batch + row) * H + unit] = d_product;
+    Stored* d_input = at.d_input + (t * (long long)batch + row) * INPUTS * H + unit;
+    store(d_input, d_r);
+    store(d_input + H, d_z);
+    store(d_input + 2 * H, d_n);
+    store(at.d_product + (t * (long long)batch + row) * H + unit, d_product);
   }
 
   __device__ __forceinline__ void finish(const UnitBackward& at, bool active, float d_hidden, int row, int unit) const {
-    if (active) at.d_h0[row * (long long)H + unit] = d_hidden;
+    if (active && at.d_h0) at.d_h0[row * (long long)H + unit] = d_hidden;
   }
 };
 

@@ -1,7 +1,8 @@
-"""The RDA and the RWA on chip, behind the interface of `rda.scan.kernels.Kernel`."""
+"""The RDA and the RWA on a GPU, behind the interface of `rda.scan.kernels.Kernel`."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from functools import cache
 
 import torch
 from torch import Tensor
@@ -9,22 +10,25 @@ from torch.nn import functional as F
 
 from rda.activations import Choices
 from rda.equations import LogState
-from rda.scan.cuda.onchip import Sizes, launcher, pointer, pointers, products, structure
-from rda.scan.kernels import Trace, output_is_average
+from rda.scan.cuda.launching import Constants, Sizes, on_device, pointers, products, structure
+from rda.scan.kernels import FinalGradient, Kept, Trace, output_is_average
 
 ATTENTION_CODES = {"exp": 0, "relu": 1, "softplus": 2, "sigmoid": 3}
 
 # In the order of the structs in rda.cu.
-UnitForward = structure("UnitForward", "r0 l0 output r l averages saved slopes")
+UnitForward = structure("UnitForward", "r0 l0 r l output averages saved slopes")
 UnitBackward = structure(
-    "UnitBackward", "d_output d_r d_l r0 output averages saved slopes d_input d_r0 d_l0"
+    "UnitBackward", "d_r d_l r0 d_output output averages saved slopes d_input d_r0 d_l0"
 )
 
 
-class ClusterKernel:
-    """The recurrence in clusters of thread blocks, its products in one precision."""
+class GpuKernel:
+    """The recurrence, run on chip or step by step, its products in one precision."""
 
-    def __init__(self, product: str) -> None:
+    takes_no_start = True
+
+    def __init__(self, run: Callable[..., None], product: str) -> None:
+        self.run = run
         self.product = product
 
     def forward(
@@ -33,7 +37,7 @@ class ClusterKernel:
         input_weight: Tensor | None,
         bias: Tensor | None,
         weight: Tensor,
-        start: LogState,
+        start: LogState | None,
         choices: Choices,
         lengths: Tensor | None,
         reverse: bool,
@@ -42,43 +46,47 @@ class ClusterKernel:
         time, batch, units = input.shape[0], input.shape[1], weight.shape[1]
         projected = self._project(input, input_weight, bias)
         output = input.new_empty(time, batch, units)
-        r, l = torch.empty_like(start.r), torch.empty_like(start.l)
-        averages, saved, slopes = (input.new_empty(0) for _ in range(3))
-        if keep:
-            # In the place of the projections, unless those are the caller's own.
-            saved = torch.empty_like(projected) if input_weight is None else projected
-            if not output_is_average(choices):
-                averages = input.new_empty(time, batch, units)
-            if choices.attention != "exp":
-                slopes = input.new_empty(time, batch, units)
-        at = UnitForward(*pointers(*start, output, r, l, averages, saved, slopes))
+        r, l = (input.new_empty(batch, units, dtype=torch.float32) for _ in range(2))
+        if keep and input_weight is None:
+            projected = projected.clone()  # what is kept takes its place, and it is the caller's
+        saved = projected if keep else input.new_empty(0)
+        has_averages = keep and not output_is_average(choices)
+        averages = input.new_empty((time, batch, units) if has_averages else 0)
+        has_slopes = keep and choices.attention != "exp"
+        slopes = input.new_empty((time, batch, units) if has_slopes else 0)
+        at = UnitForward(*pointers(*(start or (None, None)), r, l, output, averages, saved, slopes))
         sizes = Sizes(time, batch, reverse)
-        with torch.cuda.device(input.device):
-            launch = self._launcher("forward", weight, choices, batch)
-            launch(pointer(projected), pointer(weight), at, pointer(lengths), sizes)
+        with on_device(weight):
+            self.run(
+                "forward", "rda", self.product, _constants(choices), projected, weight, at, lengths,
+                sizes,
+            )  # fmt: skip
         return Trace(output, r, l, averages, saved, slopes)
 
     def backward(
         self,
         d_output: Tensor,
-        d_final: LogState,
+        d_final: FinalGradient,
         weight: Tensor,
-        r0: Tensor,
-        trace: Trace,
+        r0: Tensor | None,
+        kept: Kept,
         choices: Choices,
         lengths: Tensor | None,
         reverse: bool,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        time, batch, _ = trace.output.shape
-        d_input = torch.empty_like(trace.saved)
-        d_r0, d_l0 = torch.empty_like(r0), torch.empty_like(r0)
-        averages = trace.averages if trace.averages.numel() else trace.output
-        kept = (trace.output, averages, trace.saved, trace.slopes)
-        at = UnitBackward(*pointers(d_output, *d_final, r0, *kept, d_input, d_r0, d_l0))
+        time, batch, _ = kept.output.shape
+        d_input = torch.empty_like(kept.saved)
+        wanted = 0 if r0 is None else r0.shape
+        d_r0, d_l0 = (d_input.new_empty(wanted, dtype=torch.float32) for _ in range(2))
+        if not kept.averages.numel():
+            kept = kept._replace(averages=kept.output)
+        at = UnitBackward(*pointers(*d_final, r0, d_output, *kept, d_input, d_r0, d_l0))
         sizes = Sizes(time, batch, reverse)
-        with torch.cuda.device(r0.device):
-            launch = self._launcher("backward", weight, choices, batch)
-            launch(pointer(weight), at, pointer(lengths), sizes)
+        with on_device(weight):
+            self.run(
+                "backward", "rda", self.product, _constants(choices), None, weight, at, lengths,
+                sizes,
+            )  # fmt: skip
         return d_input, d_r0, d_l0
 
     def products(self) -> AbstractContextManager[None]:
@@ -91,17 +99,13 @@ class ClusterKernel:
         with self.products():
             return F.linear(input, input_weight, bias)
 
-    def _launcher(
-        self, name: str, weight: Tensor, choices: Choices, batch: int
-    ) -> Callable[..., None]:
-        return launcher(
-            name,
-            "rda",
-            self.product,
-            weight,
-            batch,
-            DISCOUNT=int(choices.discount),
-            ATTENTION=ATTENTION_CODES[str(choices.attention)],
-            HIDDEN_TANH=int(choices.hidden == "tanh"),
-            OUTPUT_TANH=int(choices.output == "tanh"),
-        )
+
+@cache
+def _constants(choices: Choices) -> Constants:
+    """Of the text of rda.cu."""
+    return (
+        ("DISCOUNT", int(choices.discount)),
+        ("ATTENTION", ATTENTION_CODES[str(choices.attention)]),
+        ("HIDDEN_TANH", int(choices.hidden == "tanh")),
+        ("OUTPUT_TANH", int(choices.output == "tanh")),
+    )

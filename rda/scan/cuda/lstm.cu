@@ -4,17 +4,24 @@
 #define INPUTS 4
 
 struct UnitForward {
-  const float *h0, *c0;
-  float *output, *h, *c, *cells, *saved;  // null: not wanted
+  const float *h0, *c0;  // null: zeros
+  float *h, *c;
+  Stored *output, *cells, *saved;  // null: not wanted
 };
 
-struct Unit {
-  float h, c, i, f, g, o;
+struct Kept {
+  float h, c;
+};
+
+struct Unit : Kept {
+  float i, f, g, o;
+
+  __device__ __forceinline__ void prepare(const UnitForward&, bool, int) {}
 
   __device__ __forceinline__ void start(const UnitForward& at, bool active, int row, int unit) {
     const long long place = row * (long long)H + unit;
-    h = active ? at.h0[place] : 0.0f;
-    c = active ? at.c0[place] : 0.0f;
+    h = active && at.h0 ? at.h0[place] : 0.0f;
+    c = active && at.c0 ? at.c0[place] : 0.0f;
   }
 
   __device__ __forceinline__ float hidden() const { return h; }
@@ -34,14 +41,14 @@ struct Unit {
                                          int unit) const {
     if (!active) return;
     const long long place = (t * (long long)batch + row) * H + unit;
-    at.output[place] = running ? h : 0.0f;
+    store(at.output + place, running ? h : 0.0f);
     if (at.saved) {
-      at.cells[place] = running ? c : 0.0f;
-      float* saved = at.saved + (t * (long long)batch + row) * INPUTS * H + unit;
-      saved[0] = i;
-      saved[H] = f;
-      saved[2 * H] = g;
-      saved[3 * H] = o;
+      store(at.cells + place, running ? c : 0.0f);
+      Stored* saved = at.saved + (t * (long long)batch + row) * INPUTS * H + unit;
+      store(saved, i);
+      store(saved + H, f);
+      store(saved + 2 * H, g);
+      store(saved + 3 * H, o);
     }
   }
 
@@ -53,13 +60,19 @@ struct Unit {
 };
 
 struct UnitBackward {
-  const float *d_output, *d_h, *d_c, *c0, *cells, *saved;
-  float *d_input, *d_h0, *d_c0;
+  const float *d_h, *d_c, *c0;  // null: zeros
+  const Stored *d_output, *cells, *saved;
+  Stored* d_input;
+  float *d_h0, *d_c0;
 };
 
-struct UnitGradient {
-  float d_c, d_last, c_start;  // carried
-  float d[GATES];              // of this step
+struct GradientKept {
+  float d_c;
+};
+
+struct UnitGradient : GradientKept {
+  float d_last;
+  float d[GATES];
 
   struct Values {
     float d_out, c, c_before, i, f, g, o;
@@ -67,9 +80,8 @@ struct UnitGradient {
 
   __device__ __forceinline__ void start(const UnitBackward& at, bool active, int row, int unit) {
     const long long place = row * (long long)H + unit;
-    d_last = active ? at.d_h[place] : 0.0f;
-    d_c = active ? at.d_c[place] : 0.0f;
-    c_start = active ? at.c0[place] : 0.0f;
+    d_last = active && at.d_h ? at.d_h[place] : 0.0f;
+    d_c = active && at.d_c ? at.d_c[place] : 0.0f;
   }
 
   // No way from h to the h before but through the gates.
@@ -82,14 +94,17 @@ struct UnitGradient {
     of = Values{};
     if (!wanted) return;
     const long long place = (t * (long long)batch + row) * H + unit;
-    of.d_out = at.d_output[place];
-    of.c = at.cells[place];
-    of.c_before = before >= 0 && before < length ? at.cells[(before * (long long)batch + row) * H + unit] : c_start;
-    const float* saved = at.saved + (t * (long long)batch + row) * INPUTS * H + unit;
-    of.i = saved[0];
-    of.f = saved[H];
-    of.g = saved[2 * H];
-    of.o = saved[3 * H];
+    of.d_out = load(at.d_output + place);
+    of.c = load(at.cells + place);
+    if (before >= 0 && before < length)
+      of.c_before = load(at.cells + (before * (long long)batch + row) * H + unit);
+    else if (at.c0)
+      of.c_before = at.c0[row * (long long)H + unit];
+    const Stored* saved = at.saved + (t * (long long)batch + row) * INPUTS * H + unit;
+    of.i = load(saved);
+    of.f = load(saved + H);
+    of.g = load(saved + 2 * H);
+    of.o = load(saved + 3 * H);
   }
 
   __device__ __forceinline__ void step(const Values& of, float d_hidden, bool running, float d_gates[GATES]) {
@@ -107,13 +122,13 @@ struct UnitGradient {
   __device__ __forceinline__ void record(const UnitBackward& at, bool active, int t, int batch, int row,
                                          int unit) const {
     if (!active) return;
-    float* d_input = at.d_input + (t * (long long)batch + row) * INPUTS * H + unit;
+    Stored* d_input = at.d_input + (t * (long long)batch + row) * INPUTS * H + unit;
 #pragma unroll
-    for (int gate = 0; gate < GATES; ++gate) d_input[gate * H] = d[gate];
+    for (int gate = 0; gate < GATES; ++gate) store(d_input + gate * H, d[gate]);
   }
 
   __device__ __forceinline__ void finish(const UnitBackward& at, bool active, float d_hidden, int row, int unit) const {
-    if (!active) return;
+    if (!active || !at.d_h0) return;
     at.d_h0[row * (long long)H + unit] = d_hidden;
     at.d_c0[row * (long long)H + unit] = d_c;
   }

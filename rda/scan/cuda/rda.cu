@@ -5,6 +5,7 @@
 #define GATES (2 + DISCOUNT)
 #define INPUTS (3 + DISCOUNT)
 #define SLOPES (ATTENTION != 0)
+#define OUTPUT_AGAIN (OUTPUT_TANH && PRODUCT == 2)  // near 1 a bf16 has no digits left of 1 - o^2
 
 __device__ __forceinline__ float log_sigmoid(float x) { return fminf(x, 0.0f) - log1pf(expf(-fabsf(x))); }
 
@@ -39,14 +40,29 @@ __device__ __forceinline__ float attention_slope(float x) {
 }
 
 struct UnitForward {
-  const float *r0, *l0;
-  float *output, *r, *l, *averages, *saved, *slopes;  // null: not wanted
+  const float *r0, *l0;  // null: no history
+  float *r, *l;
+  Stored *output, *averages, *saved, *slopes;  // null: not wanted
 };
 
-struct Unit {
-  float r, h;
-  float l, l_rest;  // log d is their sum: over thousands of steps the last bits of one would add up
-  float u, tanh_g, a, p, gamma, alpha;
+// In full float32 log d is l + l_rest: over thousands of steps the last bits of l alone add up.
+struct Kept {
+  float r, l;
+#if PRODUCT == 1
+  float l_rest;
+#endif
+};
+
+struct Unit : Kept {
+  float h, u, tanh_g, a, p, gamma, alpha;
+
+#if PRODUCT == 1
+  __device__ __forceinline__ void set_l(float x) {
+    l = x;
+    l_rest = 0.0f;
+  }
+
+  __device__ __forceinline__ float rest_of_l() const { return l_rest; }
 
   __device__ __forceinline__ void add_to_l(float x) {
     const float sum = l + x;
@@ -54,12 +70,18 @@ struct Unit {
     l_rest += fabsf(sum) < INFINITE ? lost : 0.0f;
     l = sum;
   }
+#else
+  __device__ __forceinline__ void set_l(float x) { l = x; }
+  __device__ __forceinline__ float rest_of_l() const { return 0.0f; }
+  __device__ __forceinline__ void add_to_l(float x) { l += x; }
+#endif
+
+  __device__ __forceinline__ void prepare(const UnitForward&, bool, int) {}
 
   __device__ __forceinline__ void start(const UnitForward& at, bool active, int row, int unit) {
     const long long place = row * (long long)H + unit;
-    r = active ? at.r0[place] : 0.0f;
-    l = active ? at.l0[place] : 0.0f;
-    l_rest = 0.0f;
+    r = active && at.r0 ? at.r0[place] : 0.0f;
+    set_l(active && at.l0 ? at.l0[place] : -INFINITE);
     h = HIDDEN_TANH ? hyperbolic(r) : r;
   }
 
@@ -72,7 +94,7 @@ struct Unit {
     tanh_g = hyperbolic(x[1] + recurrent[0]);
     a = x[2] + recurrent[1];
     alpha = log_attention(a);
-    p = alpha - l - l_rest;
+    p = alpha - l - rest_of_l();
 #if DISCOUNT
     gamma = x[3] + recurrent[2];
     p -= quick_log_sigmoid(gamma);
@@ -94,26 +116,23 @@ struct Unit {
 #if DISCOUNT
       add_to_l(log_sigmoid(gamma));
 #endif
-      if (p > 0.0f) {
-        l = alpha;
-        l_rest = 0.0f;
-      }
+      if (p > 0.0f) set_l(alpha);
       add_to_l(log1pf(expf(-fabsf(p))));
     }
     if (!active) return;
     const long long place = (t * (long long)batch + row) * H + unit;
-    at.output[place] = running ? (OUTPUT_TANH ? hyperbolic(h) : h) : 0.0f;
+    store(at.output + place, running ? (OUTPUT_TANH ? hyperbolic(h) : h) : 0.0f);
     if (at.saved) {
-      if (at.averages) at.averages[place] = running ? r : 0.0f;
-      float* saved = at.saved + (t * (long long)batch + row) * INPUTS * H + unit;
-      saved[0] = u;
-      saved[H] = tanh_g;
-      saved[2 * H] = p;
+      if (at.averages) store(at.averages + place, running ? r : 0.0f);
+      // In the place of the projections; u is one of them and stays.
+      Stored* saved = at.saved + (t * (long long)batch + row) * INPUTS * H + unit;
+      store(saved + H, tanh_g);
+      store(saved + 2 * H, p);
 #if DISCOUNT
-      saved[3 * H] = sigmoid(-gamma);
+      store(saved + 3 * H, sigmoid(-gamma));
 #endif
 #if SLOPES
-      at.slopes[place] = attention_slope(a);
+      store(at.slopes + place, attention_slope(a));
 #endif
     }
   }
@@ -121,18 +140,23 @@ struct Unit {
   __device__ __forceinline__ void finish(const UnitForward& at, bool active, int row, int unit) const {
     if (!active) return;
     at.r[row * (long long)H + unit] = r;
-    at.l[row * (long long)H + unit] = l + l_rest;
+    at.l[row * (long long)H + unit] = l + rest_of_l();
   }
 };
 
 struct UnitBackward {
-  const float *d_output, *d_r, *d_l, *r0, *output, *averages, *saved, *slopes;
-  float *d_input, *d_r0, *d_l0;
+  const float *d_r, *d_l, *r0;  // null: zeros
+  const Stored *d_output, *output, *averages, *saved, *slopes;
+  Stored* d_input;
+  float *d_r0, *d_l0;
 };
 
-struct UnitGradient {
-  float d_r, d_l, r_start;        // carried
-  float d_u, d_g, d_a, d_gamma;  // of this step
+struct GradientKept {
+  float d_r, d_l;
+};
+
+struct UnitGradient : GradientKept {
+  float d_u, d_g, d_a, d_gamma;
 
   struct Values {
     float d_out, out, r, r_before, u, tanh_g, p, slope, gamma_slope;
@@ -140,9 +164,8 @@ struct UnitGradient {
 
   __device__ __forceinline__ void start(const UnitBackward& at, bool active, int row, int unit) {
     const long long place = row * (long long)H + unit;
-    d_r = active ? at.d_r[place] : 0.0f;
-    d_l = active ? at.d_l[place] : 0.0f;
-    r_start = active ? at.r0[place] : 0.0f;
+    d_r = active && at.d_r ? at.d_r[place] : 0.0f;
+    d_l = active && at.d_l ? at.d_l[place] : 0.0f;
   }
 
   // No way from h to the h before but through the gates.
@@ -155,28 +178,30 @@ struct UnitGradient {
     of = Values{};
     if (!wanted) return;
     const long long place = (t * (long long)batch + row) * H + unit;
-    of.d_out = at.d_output[place];
-    if (OUTPUT_TANH) of.out = at.output[place];
-    if (HIDDEN_TANH) of.r = at.averages[place];
-    of.r_before = before >= 0 && before < length ? at.averages[(before * (long long)batch + row) * H + unit] : r_start;
-    const float* saved = at.saved + (t * (long long)batch + row) * INPUTS * H + unit;
-    of.u = saved[0];
-    of.tanh_g = saved[H];
-    of.p = saved[2 * H];
+    of.d_out = load(at.d_output + place);
+    if (OUTPUT_TANH && !OUTPUT_AGAIN) of.out = load(at.output + place);
+    if (HIDDEN_TANH || OUTPUT_AGAIN) of.r = load(at.averages + place);
+    if (before >= 0 && before < length)
+      of.r_before = load(at.averages + (before * (long long)batch + row) * H + unit);
+    else if (at.r0)
+      of.r_before = at.r0[row * (long long)H + unit];
+    const Stored* saved = at.saved + (t * (long long)batch + row) * INPUTS * H + unit;
+    of.u = load(saved);
+    of.tanh_g = load(saved + H);
+    of.p = load(saved + 2 * H);
 #if DISCOUNT
-    of.gamma_slope = saved[3 * H];
+    of.gamma_slope = load(saved + 3 * H);
 #endif
 #if SLOPES
-    of.slope = at.slopes[place];
+    of.slope = load(at.slopes + place);
 #endif
   }
 
   __device__ __forceinline__ void step(const Values& of, float d_hidden, bool running, float d_gates[GATES]) {
-    float e = (OUTPUT_TANH ? of.d_out * (1.0f - of.out * of.out) : of.d_out) + d_hidden;
-    if (HIDDEN_TANH) {
-      const float h = hyperbolic(of.r);
-      e *= 1.0f - h * h;
-    }
+    const float h = HIDDEN_TANH ? hyperbolic(of.r) : of.r;
+    const float out = OUTPUT_AGAIN ? hyperbolic(h) : of.out;
+    float e = (OUTPUT_TANH ? of.d_out * (1.0f - out * out) : of.d_out) + d_hidden;
+    if (HIDDEN_TANH) e *= 1.0f - h * h;
     e += d_r;
     const float s = sigmoid(of.p), rest = sigmoid(-of.p);
     const float pull = e * (of.u * of.tanh_g - of.r_before), d_z = e * s;
@@ -203,19 +228,19 @@ struct UnitGradient {
   __device__ __forceinline__ void record(const UnitBackward& at, bool active, int t, int batch, int row,
                                          int unit) const {
     if (!active) return;
-    float* d_input = at.d_input + (t * (long long)batch + row) * INPUTS * H + unit;
-    d_input[0] = d_u;
-    d_input[H] = d_g;
-    d_input[2 * H] = d_a;
+    Stored* d_input = at.d_input + (t * (long long)batch + row) * INPUTS * H + unit;
+    store(d_input, d_u);
+    store(d_input + H, d_g);
+    store(d_input + 2 * H, d_a);
 #if DISCOUNT
-    d_input[3 * H] = d_gamma;
+    store(d_input + 3 * H, d_gamma);
 #endif
   }
 
   __device__ __forceinline__ void finish(const UnitBackward& at, bool active, float d_hidden, int row, int unit) const {
-    if (!active) return;
+    if (!active || !at.d_r0) return;
     const long long place = row * (long long)H + unit;
-    const float h = hyperbolic(r_start);
+    const float h = at.r0 ? hyperbolic(at.r0[place]) : 0.0f;
     at.d_r0[place] = d_r + (HIDDEN_TANH ? d_hidden * (1.0f - h * h) : d_hidden);
     at.d_l0[place] = d_l;
   }

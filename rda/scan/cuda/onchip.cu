@@ -1,8 +1,7 @@
 // A recurrent layer over time, on chip: one cluster of thread blocks for every 8 rows of the batch.
 //
 // Compiled at run time behind functions.cu and a unit (rda.cu, lstm.cu, gru.cu) with the constants:
-//   H        units of the layer            CLUSTER  blocks in a cluster; each owns 32 units
-//   PRODUCT  0 tf32, 1 three-term tf32 (fp32-grade), 2 bf16
+//   H  units of the layer    CLUSTER  blocks in a cluster; each owns 32 units    PRODUCT
 //
 // Each block keeps its units' rows of the recurrent matrix in registers for the whole sequence, as
 // the A operand of mma; the 8 rows of the batch are mma's n. A step has one exchange: forward, h
@@ -16,9 +15,6 @@
 #define THREADS (32 * WARPS)
 #define PADDED (CLUSTER * OWN)
 #define FULL 0xffffffffu
-
-typedef unsigned int u32;
-typedef unsigned long long u64;
 
 template <int VALUE>
 struct Constant {
@@ -75,18 +71,6 @@ __device__ __forceinline__ void send8(u32 to, u32 barrier, u32 a, u32 b) {
 
 // ---------------------------------------------------------------- products
 
-__device__ __forceinline__ u32 as_tf32(float x) {
-  u32 rounded;
-  asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(rounded) : "f"(x));
-  return rounded;
-}
-
-__device__ __forceinline__ u32 as_bf16_pair(float low, float high) {
-  u32 pair;
-  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
-  return pair;
-}
-
 // What tf32 keeps of a weight; volatile, or the compiler would keep it and the rest in registers for
 // the whole sequence, of which there are not so many.
 __device__ __forceinline__ u32 leading(u32 full) {
@@ -120,9 +104,6 @@ __device__ __forceinline__ void mma_bf16(float c[4], u32 a0, u32 a1, u32 a2, u32
 #define SPAN (64 / BYTES)
 #define CHUNK (16 / BYTES)
 #define PITCH(k) ((k) * BYTES + 64)  // bytes from row to row: no two rows of a load in one bank
-
-// As a step's product takes it: rounded to tf32, or whole, to be split in two there.
-__device__ __forceinline__ u32 as_operand(float x) { return PRODUCT == 0 ? as_tf32(x) : __float_as_uint(x); }
 
 template <int SPANS>
 struct Tile {  // 16 rows of A
@@ -221,10 +202,6 @@ __device__ __forceinline__ void store_operand(char* row, int k, float value) {
 
 // ---------------------------------------------------------------- forward
 
-struct Sizes {
-  int time, batch, reverse;
-};
-
 #define SPLITS (WARPS / (OWN / 16))  // warps that share the k of one tile
 #define FORWARD_SPANS (PADDED / SPLITS / SPAN)
 #define SUM_PITCH 36  // floats from row to row of the partial sums: no bank conflicts either way
@@ -259,7 +236,7 @@ __device__ __forceinline__ void send_hidden(float h, u32 h_row, u32 arrived, u32
 }
 
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, 1)
-    forward(const float* input, const float* weight, UnitForward unit_memory, const long long* lengths, Sizes sizes) {
+    forward(const Stored* input, const Stored* weight, UnitForward unit_memory, const long long* lengths, Sizes sizes) {
   extern __shared__ __align__(16) char memory[];
   ForwardShared& shared = *(ForwardShared*)memory;
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -274,13 +251,14 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
   for (int gate = 0; gate < GATES; ++gate)
     tiles[gate].load(lane, [&](int row, int k) {
       const int unit = rank * OWN + group * 16 + row, from = split * (PADDED / SPLITS) + k;
-      return unit < H && from < H ? weight[(gate * (long long)H + unit) * H + from] : 0.0f;
+      return unit < H && from < H ? load(&weight[(gate * (long long)H + unit) * H + from]) : 0.0f;
     });
 
   const int unit = rank * OWN + lane, row = blockIdx.x / CLUSTER * ROWS + warp;
   const bool active = unit < H && row < sizes.batch;
   const int length = !active ? 0 : lengths ? (int)lengths[row] : sizes.time;
   Unit state;
+  state.prepare(unit_memory, active, unit);
   state.start(unit_memory, active, row, unit);
 
   if (threadIdx.x == 0) {
@@ -296,9 +274,9 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
   float x[2][INPUTS];
   const auto fetch = [&](float (&into)[INPUTS], int i) {
     const long long t = sizes.reverse ? sizes.time - 1 - i : i;
-    const float* from = input + (t * sizes.batch + row) * INPUTS * H + unit;
+    const Stored* from = input + (t * sizes.batch + row) * INPUTS * H + unit;
 #pragma unroll
-    for (int k = 0; k < INPUTS; ++k) into[k] = active && i < sizes.time ? from[k * H] : 0.0f;
+    for (int k = 0; k < INPUTS; ++k) into[k] = active && i < sizes.time ? load(from + k * H) : 0.0f;
   };
   fetch(x[0], 0);
   fetch(x[1], 1);
@@ -352,7 +330,7 @@ struct BackwardShared {
 };
 
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, 1)
-    backward(const float* weight, UnitBackward unit_memory, const long long* lengths, Sizes sizes) {
+    backward(const Stored* weight, UnitBackward unit_memory, const long long* lengths, Sizes sizes) {
   extern __shared__ __align__(16) char memory[];
   BackwardShared& shared = *(BackwardShared*)memory;
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -365,7 +343,7 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
   for (int m = 0; m < BACKWARD_TILES; ++m)
     tiles[m].load(lane, [&](int row, int k) {
       const int to = (warp * BACKWARD_TILES + m) * 16 + row, unit = rank * OWN + k % OWN;
-      return unit < H && to < H ? weight[(k / OWN * (long long)H + unit) * H + to] : 0.0f;
+      return unit < H && to < H ? load(&weight[(k / OWN * (long long)H + unit) * H + to]) : 0.0f;
     });
 
   const int unit = rank * OWN + lane, row = blockIdx.x / CLUSTER * ROWS + warp;

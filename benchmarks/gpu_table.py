@@ -1,0 +1,186 @@
+"""What was recorded on a GPU, as Markdown."""
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from cpu_table import PEER, size, spread
+
+SLOWER = 1.10
+"""Above this a ratio of the grid is in bold."""
+MARKS = ("", "\N{SUPERSCRIPT ONE}", "\N{SUPERSCRIPT TWO}", "\N{SUPERSCRIPT THREE}")
+"""Of the engine that most cells of the grid have, and of the others."""
+
+Entry = dict[str, Any]
+
+
+def render(results: Entry, picture: str = "") -> str:
+    """All parts that are there; `picture` is the grid's, as Markdown."""
+    parts = {name: results["parts"][name] for name in SECTIONS if name in results["parts"]}
+    users: dict[str, list[str]] = {}
+    for name, part in parts.items():
+        users.setdefault(_hardware(part["machine"]), []).append(name)
+    lines = [
+        hardware if len(users) == 1 else f"{', '.join(names)}: {hardware}\n"
+        for hardware, names in users.items()
+    ]
+    lines += [
+        "",
+        "Milliseconds by the wall clock, median (lower to upper quartile). A turn is one untimed "
+        "step, then three back to back between two synchronisations, or one where a step takes "
+        "more than 50 ms.",
+    ]
+    for name, part in parts.items():
+        made = part["machine"]
+        stamp = f"{made['date']}, commit `{made['commit']}`, `{made['command']}`."
+        lines += ["", *SECTIONS[name](part), "", stamp]
+        if name == "grid" and picture:
+            lines += ["", picture]
+    return "\n".join(lines)
+
+
+def _hardware(machine: Entry) -> str:
+    names = {
+        "gpu": "",
+        "driver": "driver ",
+        "cuda": "CUDA ",
+        "cudnn": "cuDNN ",
+        "triton": "Triton ",
+        "torch": "torch ",
+        "python": "Python ",
+        "cpu": "",
+    }
+    facts = (f"{text}{machine[name]}" for name, text in names.items() if machine.get(name))
+    return ", ".join(facts) + "."
+
+
+def _main(part: Entry) -> list[str]:
+    return ["### At the paper's size", "", *_comparisons(part)]
+
+
+def _large(part: Entry) -> list[str]:
+    return ["### At the size of the paper's language model", "", *_comparisons(part)]
+
+
+def _comparisons(part: Entry) -> list[str]:
+    lines = [
+        "In bold, how many times as fast as nn.LSTM in the same precision. Memory: megabytes at "
+        "the peak of a training step, beside weights and input."
+    ]
+    for comparison in part["comparisons"]:
+        lines += [
+            "",
+            f"**{size(comparison)}**",
+            "",
+            "| precision | | engine | rounds | forward | | training step | | peak memory |",
+            "|---|---|---|---|---|---|---|---|---|",
+        ]
+        subjects = comparison["subjects"]
+        peers = {s["precision"]: s for s in subjects if s["name"] == PEER and "error" not in s}
+        lines += [_row(subject, peers.get(subject["precision"])) for subject in subjects]
+    return lines
+
+
+def _row(subject: Entry, peer: Entry | None) -> str:
+    named = f"| {subject['precision']} | {subject['name']} | {subject.get('engine', '-')} |"
+    if "error" in subject:
+        return f"{named} | not measured: {_in_a_cell(subject['error'])} | | | | |"
+    cells = []
+    for kind in ("forward", "training"):
+        times = subject[kind]
+        faster = "-" if peer is None else f"**{peer[kind]['median'] / times['median']:.2f}x**"
+        cells += [spread(times, 2), faster]
+    used = subject["peak_memory_mb"]
+    memory = "-" if used is None else f"{used:.0f}"
+    return f"{named} {subject['training']['rounds']} | {' | '.join(cells)} | {memory} |"
+
+
+def _in_a_cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+def _grid(part: Entry) -> list[str]:
+    cells = part["cells"]
+    engines = Counter(cell["engine"] for cell in cells if "error" not in cell)
+    marks = {name: mark for (name, _), mark in zip(engines.most_common(), MARKS, strict=False)}
+    legend = [f"{mark} {name}".strip() for name, mark in marks.items()]
+    slower = sum(cell.get("ratio", 0.0) > SLOWER for cell in cells)
+    lines = [
+        "### Over sizes",
+        "",
+        f"The time of a training step of RDA-exp-tanh over that of nn.LSTM: below 1 is faster. "
+        f"{part['time']} steps, {part['inputs']} inputs. In bold, above {SLOWER:.2f}: {slower} of "
+        f"{len(cells)}. RDA's engine: {', '.join(legend)}.",
+    ]
+    batches = list(dict.fromkeys(cell["batch"] for cell in cells))
+    for precision in dict.fromkeys(cell["precision"] for cell in cells):
+        here = [cell for cell in cells if cell["precision"] == precision]
+        lines += [
+            "",
+            f"| {precision} | {' | '.join(f'batch {batch}' for batch in batches)} |",
+            f"|---|{'---|' * len(batches)}",
+        ]
+        for units in dict.fromkeys(cell["units"] for cell in here):
+            shown = (_ratio(cell, marks) for cell in here if cell["units"] == units)
+            lines.append(f"| {units} units | {' | '.join(shown)} |")
+    failed = {cell["error"]: cell for cell in cells if "error" in cell}
+    for error, cell in failed.items():
+        where = f"{cell['precision']}, {cell['units']} units, batch {cell['batch']}"
+        lines += ["", f"Not measured ({where}): {error}"]
+    return lines
+
+
+def _ratio(cell: Entry, marks: dict[str, str]) -> str:
+    if "error" in cell:
+        return "-"
+    text = f"{cell['ratio']:.2f}"
+    text = f"**{text}**" if cell["ratio"] > SLOWER else text
+    return text + marks.get(cell["engine"], "")
+
+
+def _overhead(part: Entry) -> list[str]:
+    lines = [
+        "### A whole training step beside its layer",
+        "",
+        f"{part['unit']} on {part['task']}, {size(part)}: a batch drawn, forward, loss, backward, "
+        "clipping, Adam and the record of it, beside forward and backward of the layer alone.",
+        "",
+        "| precision | whole step | bare layer | ratio |",
+        "|---|---|---|---|",
+    ]
+    return lines + [
+        f"| {row['precision']} | {spread(row['whole'], 2)} | {spread(row['bare'], 2)} | "
+        f"**{row['ratio']:.2f}** |"
+        for row in part["rows"]
+    ]
+
+
+def _first_use(part: Entry) -> list[str]:
+    together = "both gave the same finite output" if part["agree"] else "they did not agree"
+    lines = [
+        "### First use",
+        "",
+        f"The first forward and backward pass of RDA in a process, {size(part)}; the engine is "
+        f"compiled in it, once. Two processes at once on an empty cache: {together}.",
+        "",
+        "| cache | seconds |",
+        "|---|---|",
+    ]
+    answers = {"empty": part["empty_cache"], "full": part["full_cache"]}
+    answers |= {f"empty, process {i}": each for i, each in enumerate(part["together"], 1)}
+    for name, answer in answers.items():
+        shown = f"{answer['seconds']:.2f}" if "seconds" in answer else _in_a_cell(answer["error"])
+        lines.append(f"| {name} | {shown} |")
+    if all("seconds" in answer for answer in (part["empty_cache"], part["full_cache"])):
+        compiling = part["empty_cache"]["seconds"] - part["full_cache"]["seconds"]
+        lines.append(f"| compiling: the first less the second | {compiling:.2f} |")
+    return lines
+
+
+SECTIONS: dict[str, Callable[[Entry], list[str]]] = {
+    "main": _main,
+    "large": _large,
+    "grid": _grid,
+    "overhead": _overhead,
+    "first-use": _first_use,
+}

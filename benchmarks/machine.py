@@ -1,0 +1,65 @@
+"""Everything that a figure depends on."""
+
+import os
+import platform
+import subprocess
+import sys
+from datetime import date
+from importlib import metadata
+from pathlib import Path
+
+import torch
+
+import rda
+
+FOLDER = Path(__file__).parent
+
+
+def machine(device: torch.device) -> dict[str, object]:
+    """Hardware, versions, commit and command."""
+    return {
+        "cpu": _processor(),
+        "vectors": torch.backends.cpu.get_cpu_capability(),
+        "threads": torch.get_num_threads(),
+        **(_gpu(device) if device.type == "cuda" else {}),
+        "system": platform.platform(),
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "rda": rda.__version__,
+        "commit": os.environ.get("RDA_COMMIT")
+        or _answer("git", "-C", str(FOLDER), "describe", "--always", "--dirty"),
+        "date": date.today().isoformat(),
+        "command": " ".join(["python", "benchmarks/speed.py", *sys.argv[1:]]),
+    }
+
+
+def _processor() -> str:
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.exists():
+        for line in cpuinfo.read_text().splitlines():
+            if "model name" in line:
+                return line.split(":")[1].strip()
+    return platform.processor()
+
+
+def _gpu(device: torch.device) -> dict[str, object]:
+    drivers = _answer("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader")
+    try:
+        triton = metadata.version("triton")
+    except metadata.PackageNotFoundError:
+        triton = ""
+    return {
+        "gpu": torch.cuda.get_device_name(device),
+        "driver": drivers.partition("\n")[0],
+        "cuda": torch.version.cuda,
+        "cudnn": torch.backends.cudnn.version(),
+        "triton": triton,
+    }
+
+
+def _answer(*command: str) -> str:
+    """What a program prints; nothing where it is not there."""
+    try:
+        return subprocess.run(command, capture_output=True, text=True).stdout.strip()
+    except OSError:
+        return ""

@@ -1,0 +1,152 @@
+"""The comparison on a CPU.
+
+Subjects take turns within one process, so that whatever the machine is doing meets them all. A
+turn is one step that is not timed and one that is: the memory that a subject uses was last
+used by another one, and a training run would not pay for that at every step. Peak memory is that
+of one training step in a fresh process, above what the process held before it.
+"""
+
+import gc
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+from machine import machine
+from measuring import Case, Progress, forward, seconds, summary, train
+from torch import nn
+
+import rda
+
+CASES = [
+    Case(250, 100, 200, 10),
+    Case(250, 100, 200, 250),
+    Case(128, 32, 200, 10),
+    Case(250, 1, 500, 10),
+    Case(64, 16, 200, 10),
+    Case(512, 64, 100, 10),
+]
+QUICK = [Case(128, 32, 100, 10), Case(250, 1, 100, 10)]
+
+SUBJECTS: dict[str, Callable[[int, int], nn.Module]] = {
+    "nn.LSTM": nn.LSTM,
+    "nn.GRU": nn.GRU,
+    "RDA-exp-tanh": lambda i, h: rda.build("RDA-exp-tanh", i, h),
+    "RDA-sigmoid-id": lambda i, h: rda.build("RDA-sigmoid-id", i, h),
+    "RWA": lambda i, h: rda.build("RWA", i, h),
+    "RDA, engine torch": lambda i, h: rda.RDA(i, h, engine="torch"),
+    "RDA, engine reference": lambda i, h: rda.RDA(i, h, engine="reference"),
+}
+
+STREAMS: dict[str, Callable[[int, int], Callable[..., Any]]] = {
+    "nn.LSTMCell": nn.LSTMCell,
+    "RDACell": rda.RDACell,
+    "RWACell": rda.RWACell,
+    "nn.LSTM, one step a call": nn.LSTM,
+    "RDA, one step a call": rda.RDA,
+    "RWA, one step a call": rda.RWA,
+}
+STREAM_ROUNDS = 15
+
+
+def measure(quick: bool, rounds: int | None) -> dict[str, Any]:
+    """All of it, as it is recorded."""
+    cases = QUICK if quick else CASES
+    rounds = rounds or (5 if quick else 11)
+    progress = Progress(len(cases) * rounds + STREAM_ROUNDS)
+    entries = []
+    for case in cases:
+        times = compare(case, rounds, progress)
+        entry = {**asdict(case), "rounds": rounds, "times_ms": times}
+        if not quick:
+            entry["peak_memory_mb"] = {name: peak_memory(name, case) for name in SUBJECTS}
+        entries.append(entry)
+    streaming = {"units": 250, "times": stream(250, 50 if quick else 500, progress)}
+    stamp = machine(torch.device("cpu"))
+    return {"machine": stamp, "cases": entries, "streaming_us": streaming}
+
+
+def compare(case: Case, rounds: int, progress: Progress) -> dict[str, dict[str, dict[str, float]]]:
+    """Every subject's times in milliseconds, taken in turns."""
+    torch.manual_seed(0)
+    x = torch.randn(case.time, case.batch, case.inputs)
+    models = {name: make(case.inputs, case.units) for name, make in SUBJECTS.items()}
+    actions = {"forward": forward, "training": train}
+    samples: dict[str, dict[str, list[float]]] = {
+        name: {kind: [] for kind in actions} for name in models
+    }
+    for model in models.values():
+        for action in actions.values():
+            action(model, x)
+    for _ in range(rounds):
+        for kind, action in actions.items():
+            for name, model in models.items():
+                action(model, x)
+                samples[name][kind].append(seconds(action, model, x))
+        progress.step(f"{case.units} units, batch {case.batch}")
+    return {
+        name: {kind: summary(values, 1e3) for kind, values in kinds.items()}
+        for name, kinds in samples.items()
+    }
+
+
+def stream(units: int, steps: int, progress: Progress) -> dict[str, dict[str, float]]:
+    """Microseconds a step, one row, the state carried, without gradients."""
+    inputs = 10
+    models = {name: make(inputs, units) for name, make in STREAMS.items()}
+    samples: dict[str, list[float]] = {name: [] for name in models}
+
+    def run(name: str) -> None:
+        is_cell = "Cell" in name
+        x = torch.randn(1, inputs) if is_cell else torch.randn(1, 1, inputs)
+        state = None
+        with torch.inference_mode():
+            for _ in range(steps):
+                result = models[name](x, state)
+                state = result if is_cell else result[1]
+
+    for name in models:
+        run(name)
+    for _ in range(STREAM_ROUNDS):
+        for name in models:
+            samples[name].append(seconds(run, name) / steps)
+        progress.step(f"single steps, {units} units")
+    return {name: summary(values, 1e6) for name, values in samples.items()}
+
+
+def peak_memory(subject: str, case: Case) -> float | None:
+    """Megabytes that one training step adds, in a process of its own; None but on Linux."""
+    question = json.dumps({"subject": subject, **asdict(case)})
+    command = [sys.executable, __file__, str(torch.get_num_threads()), question]
+    answer = subprocess.run(command, capture_output=True, text=True)
+    return float(answer.stdout) if answer.returncode == 0 else None
+
+
+def answer_memory(threads: str, question: str) -> None:
+    """What the process of `peak_memory` does."""
+    torch.set_num_threads(int(threads))
+    asked = json.loads(question)
+    model = SUBJECTS[asked.pop("subject")](asked["inputs"], asked["units"])
+    case = Case(**asked)
+    x = torch.randn(case.time, case.batch, case.inputs)
+    train(model, x[:2])
+    gc.collect()
+    Path("/proc/self/clear_refs").write_text("5")
+    before = _status("VmRSS")
+    train(model, x)
+    print(json.dumps((_status("VmHWM") - before) / 1024))
+
+
+def _status(field: str) -> int:
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith(field):
+            return int(line.split()[1])
+    raise LookupError(field)
+
+
+if __name__ == "__main__":
+    answer_memory(*sys.argv[1:])

@@ -1,0 +1,257 @@
+"""The comparison on a GPU, in parts that can be run and recorded one by one.
+
+Subjects take turns within one process, so that whatever the machine is doing meets them all. All
+times are of the wall clock, for at small sizes the host's work is what a user waits for: one
+untimed step, then three back to back between two synchronisations, divided by three (one where a
+step takes longer than 50 ms). Peak memory is that of one training step, above what was allocated
+before the subject's first: what an engine keeps from step to step counts.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import product
+from typing import Any, Literal
+
+import first_use
+import torch
+from measuring import (
+    Case,
+    Contestant,
+    Progress,
+    allocated,
+    forward,
+    one_line,
+    peak_memory,
+    take_turns,
+    train,
+)
+from subjects import LAYERS, LOOPS, Subject
+from torch import nn
+
+import rda
+from rda.training.building import build_stepper
+from rda.training.precision import products_in
+from rda.training.settings import RunSettings, paper_settings
+
+FEWEST_ROUNDS, MOST_ROUNDS = 5, 30
+"""Of a cell of the grid."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Who is compared at one size: names of subjects by precision."""
+
+    case: Case
+    subjects: Mapping[str, Sequence[str]]
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Sizes at which RDA-exp-tanh meets nn.LSTM in a training step."""
+
+    units: Sequence[int]
+    batches: Sequence[int]
+    precisions: Sequence[str]
+    time: int = 250
+    inputs: int = 64
+    cell_seconds: float = 1.2
+    """What the turns of one cell may take, in so far as that gives enough rounds."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How much is measured."""
+
+    main: Sequence[Comparison]
+    large: Sequence[Comparison]
+    grid: Grid
+    overhead: RunSettings
+    overhead_steps: int
+    first_use: Case
+    rounds: int = 15
+    loop_rounds: int = 3
+    """For the loops in Python, which take a second a step."""
+
+
+FEW = ("nn.LSTM", "nn.GRU", "RDA-exp-tanh")
+WHOLE = Plan(
+    main=(
+        Comparison(
+            Case(250, 100, 1000, 10),
+            {"fp32": (*LAYERS, *LOOPS), "tf32": LAYERS, "bf16": FEW, "fp16": FEW[:2]},
+        ),
+        # Multiples of 32 in half precision, at which cuDNN keeps the LSTM's weights on chip too.
+        Comparison(
+            Case(256, 96, 1000, 128),
+            {"fp16": ("nn.LSTM",), "bf16": ("nn.LSTM", "RDA-exp-tanh", "FlashRNN LSTM")},
+        ),
+    ),
+    large=(Comparison(Case(1800, 128, 250, 128), {"fp32": FEW, "tf32": LAYERS, "bf16": LAYERS}),),
+    grid=Grid(
+        units=(64, 128, 250, 384, 512, 768, 1024, 1800, 2048),
+        batches=(1, 8, 32, 100, 256, 512),
+        precisions=("fp32", "tf32", "bf16"),
+    ),
+    overhead=paper_settings("multicopy", "RDA-exp-tanh"),
+    overhead_steps=64,
+    first_use=Case(250, 100, 100, 10),
+)
+QUICK = replace(
+    WHOLE,
+    main=(Comparison(Case(250, 100, 200, 10), {"tf32": FEW, "bf16": FEW}),),
+    large=(Comparison(Case(1800, 128, 50, 128), {"bf16": FEW}),),
+    grid=Grid((128, 250), (1, 100), ("tf32", "bf16"), cell_seconds=0.3),
+    overhead_steps=10,
+    rounds=5,
+)
+
+
+def measure_main(plan: Plan, device: torch.device) -> dict[str, Any]:
+    """Every subject at the paper's size, and the fastest at a size that suits cuDNN."""
+    return {"comparisons": [compare(each, plan, device) for each in plan.main]}
+
+
+def measure_large(plan: Plan, device: torch.device) -> dict[str, Any]:
+    """At the size of the paper's language model."""
+    return {"comparisons": [compare(each, plan, device) for each in plan.large]}
+
+
+def compare(comparison: Comparison, plan: Plan, device: torch.device) -> dict[str, Any]:
+    """Forward and training step of all subjects in turns; what cannot run says why."""
+    case = comparison.case
+    what = f"{case.units} units, batch {case.batch}"
+    entries: list[dict[str, Any]] = []
+    racing: list[tuple[dict[str, Any], dict[str, Contestant]]] = []
+    names = [(p, name) for p, group in comparison.subjects.items() for name in group]
+    progress = Progress(len(names) + plan.rounds)
+    use_every_library(device)
+    for precision, name in names:
+        entry: dict[str, Any] = {"name": name, "precision": precision}
+        entries.append(entry)
+        try:
+            subject = Subject(name, precision, case, device)
+            entry["engine"] = subject.engine
+            before = allocated(device)
+            contestants = {
+                kind: Contestant(subject.steps(action), device)
+                for kind, action in (("forward", forward), ("training", train))
+            }
+            entry["peak_memory_mb"] = peak_memory(subject.steps(train), device, before)
+        except Exception as error:
+            entry["error"] = one_line(error)
+        else:
+            racing.append((entry, contestants))
+        progress.step(f"{what}: warming up")
+    for number in range(plan.rounds):
+        for kind in ("forward", "training"):
+            for entry, contestants in racing:
+                if number < (plan.loop_rounds if entry["name"] in LOOPS else plan.rounds):
+                    contestants[kind].take_turn()
+        progress.step(f"{what}: taking turns")
+    for entry, contestants in racing:
+        entry |= {kind: contestant.result() for kind, contestant in contestants.items()}
+    return {**asdict(case), "subjects": entries}
+
+
+def use_every_library(device: torch.device) -> None:
+    """So that the workspaces of torch's products are not counted to whoever comes first."""
+    for dtype in (torch.float32, torch.bfloat16, torch.float16):
+        linear = nn.Linear(64, 64, device=device, dtype=dtype)
+        linear(torch.ones(64, 64, device=device, dtype=dtype)).sum().backward()
+
+
+def measure_grid(plan: Plan, device: torch.device) -> dict[str, Any]:
+    """A training step of RDA-exp-tanh and of nn.LSTM, over sizes and precisions."""
+    grid = plan.grid
+    cells = list(product(grid.precisions, grid.units, grid.batches))
+    progress = Progress(len(cells))
+    return {
+        "time": grid.time,
+        "inputs": grid.inputs,
+        "cells": list(_grid_cells(cells, grid, device, progress)),
+    }
+
+
+def _grid_cells(
+    cells: list[tuple[str, int, int]], grid: Grid, device: torch.device, progress: Progress
+) -> Iterator[dict[str, Any]]:
+    for precision, units, batch in cells:
+        cell: dict[str, Any] = {"precision": precision, "units": units, "batch": batch}
+        try:
+            cell |= _duel(precision, Case(units, batch, grid.time, grid.inputs), grid, device)
+        except Exception as error:
+            cell["error"] = one_line(error)
+        yield cell
+        progress.step(f"grid: {precision}, {units} units")
+
+
+def _duel(precision: str, case: Case, grid: Grid, device: torch.device) -> dict[str, Any]:
+    names = ("nn.LSTM", "RDA-exp-tanh")
+    subjects = {name: Subject(name, precision, case, device) for name in names}
+    contestants = {
+        name: Contestant(subject.steps(train), device) for name, subject in subjects.items()
+    }
+    a_round = sum(contestant.turn_seconds for contestant in contestants.values())
+    rounds = int(grid.cell_seconds / a_round)
+    take_turns(contestants.values(), min(max(rounds, FEWEST_ROUNDS), MOST_ROUNDS))
+    results = {name: contestant.result() for name, contestant in contestants.items()}
+    return {
+        "engine": subjects["RDA-exp-tanh"].engine,
+        "training": results,
+        "ratio": results["RDA-exp-tanh"]["median"] / results["nn.LSTM"]["median"],
+    }
+
+
+def measure_overhead(plan: Plan, device: torch.device) -> dict[str, Any]:
+    """A whole training step of a task beside that of its bare layer, over many steps in a row."""
+    progress = Progress(2)
+    rows = []
+    for precision in ("float32", "tf32"):
+        row, case = _overhead_in(precision, plan, device)
+        rows.append(row)
+        progress.step(f"overhead of a training step, {precision}")
+    asked = plan.overhead
+    return {"task": asked.task.name, "unit": asked.unit, **asdict(case), "rows": rows}
+
+
+def _overhead_in(
+    precision: Literal["float32", "tf32"], plan: Plan, device: torch.device
+) -> tuple[dict[str, Any], Case]:
+    recipe = replace(plan.overhead.recipe, precision=precision)
+    stepper = build_stepper(replace(plan.overhead, recipe=recipe), device)
+    time, batch = stepper.task.batch(stepper.generator, recipe.batch_size).input.shape[:2]
+    case = Case(recipe.hidden_size, batch, time, stepper.model.unit.input_size)
+    layer = rda.build(plan.overhead.unit, case.inputs, case.units).to(device)
+    x = torch.randn(case.time, case.batch, case.inputs, device=device)
+
+    def whole(count: int) -> None:
+        for _ in range(count):
+            stepper.step()
+            if stepper.full:
+                stepper.fetch()
+
+    def bare(count: int) -> None:
+        for _ in range(count):
+            train(layer, x)
+
+    with products_in(precision):
+        contestants = [Contestant(run, device, plan.overhead_steps) for run in (whole, bare)]
+        take_turns(contestants, FEWEST_ROUNDS)
+    one, other = (contestant.result() for contestant in contestants)
+    ratio = one["median"] / other["median"]
+    return {"precision": precision, "whole": one, "bare": other, "ratio": ratio}, case
+
+
+def measure_first_use(plan: Plan, device: torch.device) -> dict[str, Any]:
+    """What compiling costs, once."""
+    return first_use.measure(plan.first_use, device)
+
+
+PARTS: dict[str, Callable[[Plan, torch.device], dict[str, Any]]] = {
+    "main": measure_main,
+    "large": measure_large,
+    "grid": measure_grid,
+    "overhead": measure_overhead,
+    "first-use": measure_first_use,
+}
+QUICK_PARTS = ("main", "large", "grid", "overhead")

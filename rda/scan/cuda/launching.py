@@ -1,0 +1,112 @@
+"""What both ways to run a unit on a GPU share: arguments, precision, compiling."""
+
+import ctypes
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import cache
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from rda.scan.cuda import nvrtc
+from rda.scan.cuda.driver import Module
+
+PRODUCTS = {"tf32": 0, "fp32": 1, "bf16": 2}
+SMALL = 32
+
+Pointer = ctypes.c_void_p
+Constants = tuple[tuple[str, int], ...]
+
+
+class Sizes(ctypes.Structure):
+    """As in functions.cu."""
+
+    _fields_ = (("time", ctypes.c_int), ("batch", ctypes.c_int), ("reverse", ctypes.c_int))
+
+
+def structure(name: str, fields: str) -> type[ctypes.Structure]:
+    """A struct of pointers."""
+    return type(name, (ctypes.Structure,), {"_fields_": [(f, Pointer) for f in fields.split()]})
+
+
+def pointer(tensor: Tensor | None) -> Pointer:
+    """To the tensor's numbers; null where there are none."""
+    return Pointer(_address(tensor))
+
+
+def pointers(*tensors: Tensor | None) -> Iterator[int]:
+    """Of each, as a struct takes them."""
+    return map(_address, tensors)
+
+
+def _address(tensor: Tensor | None) -> int:
+    return 0 if tensor is None else tensor.data_ptr()
+
+
+def obstacle(input: Tensor, oldest: int, without: str) -> str | None:
+    """Why no kernel of ours can run on such an input, or None.
+
+    `oldest` is the compute capability that is needed, `without` what older GPUs lack.
+    """
+    if input.device.type != "cuda":
+        return f"it runs on an NVIDIA GPU, and the tensors are on {input.device.type}"
+    if torch.version.hip is not None:
+        return "it is written for NVIDIA's GPUs"
+    if input.dtype == torch.float64:
+        return "it works in float32, and the tensors are float64"
+    # While torch.compile traces nothing is asked of the machine; the op finds out when it runs.
+    return None if torch.compiler.is_compiling() else _missing(input.device, oldest, without)
+
+
+@cache
+def _missing(device: torch.device, oldest: int, without: str) -> str | None:
+    major, minor = torch.cuda.get_device_capability(device)
+    if major < oldest:
+        return f"it needs {without} (sm_{oldest}0), and this GPU is an sm_{major}{minor}"
+    try:
+        nvrtc.library()
+    except nvrtc.CompileError as error:
+        return str(error)
+    return None
+
+
+def on_device(tensor: Tensor) -> AbstractContextManager[object]:
+    """Where the tensor's GPU is the current one; free of charge where it is already."""
+    index = tensor.device.index
+    return nullcontext() if torch.cuda.current_device() == index else torch.cuda.device(index)
+
+
+def product_for(input: Tensor, units: int) -> str:
+    """The precision of the products: torch's own for recurrent layers, bf16 for bf16.
+
+    In a small layer nothing averages errors out, and float32 costs no time.
+    """
+    if units <= SMALL:
+        return "fp32"
+    if input.dtype == torch.bfloat16:
+        return "bf16"
+    return "tf32" if input.dtype == torch.float16 or torch.backends.cudnn.allow_tf32 else "fp32"
+
+
+@contextmanager
+def products(product: str) -> Iterator[None]:
+    """torch's own float32 products in the precision of the kernel's."""
+    before = torch.backends.cuda.matmul.allow_tf32
+    torch.backends.cuda.matmul.allow_tf32 = product != "fp32"
+    try:
+        yield
+    finally:
+        torch.backends.cuda.matmul.allow_tf32 = before
+
+
+@cache
+def module(
+    device: int, frame: str, unit: str, product: str, constants: Constants, kernels: tuple[str, ...]
+) -> Module:
+    """The kernels of one unit in one frame (onchip or steps), loaded on the current device."""
+    here = Path(__file__).parent
+    source = "".join((here / f"{name}.cu").read_text() for name in ("functions", unit, frame))
+    values = {"PRODUCT": PRODUCTS[product], **dict(constants)}
+    capability = torch.cuda.get_device_capability(device)
+    return Module(nvrtc.compiled(source, values, capability), kernels)

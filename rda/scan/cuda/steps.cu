@@ -1,0 +1,164 @@
+// A recurrent layer over time, a step at a time: the product of a step is cuBLAS's, all else of it is
+// one kernel here, one thread for each unit of each row. For layers whose weights no chip holds, and
+// for GPUs without clusters.
+//
+// Compiled at run time behind functions.cu and a unit (rda.cu, lstm.cu, gru.cu) with the constants:
+//   H  units of the layer    PADDED  units in a row of an operand    PRODUCT
+//
+// Steps are recorded as CUDA graphs and replayed on other tensors, so what they work on is read from
+// memory: `first` is the number of the recording's first step, and the last of a recording moves it.
+
+#if PRODUCT == 2
+typedef unsigned short Operand;
+__device__ __forceinline__ Operand operand(float x) { return (unsigned short)as_bf16_pair(x, 0.0f); }
+#else
+typedef u32 Operand;
+__device__ __forceinline__ Operand operand(float x) { return as_operand(x); }
+#endif
+
+struct ForwardWork {
+  int first;
+  const Stored* input;
+  UnitForward unit;
+  const long long* lengths;
+  Sizes sizes;
+};
+
+struct BackwardWork {
+  int first;
+  UnitBackward unit;
+  const long long* lengths;
+  Sizes sizes;
+};
+
+// What a unit carries from step to step, a plane of (batch, H) for each of its numbers.
+template <typename Carried>
+__device__ __forceinline__ void take(Carried& carried, const float* planes, int place, int plane) {
+#pragma unroll
+  for (int k = 0; k < sizeof(Carried) / 4; ++k) ((float*)&carried)[k] = planes[k * (long long)plane + place];
+}
+
+template <typename Carried>
+__device__ __forceinline__ void keep(const Carried& carried, float* planes, int place, int plane) {
+#pragma unroll
+  for (int k = 0; k < sizeof(Carried) / 4; ++k) planes[k * (long long)plane + place] = ((const float*)&carried)[k];
+}
+
+// A step's kernel may start while the product before it still runs, and reads all else meanwhile.
+__device__ __forceinline__ void wait_for_product() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+__device__ __forceinline__ int thread() { return blockIdx.x * blockDim.x + threadIdx.x; }
+
+extern "C" __global__ void advance(int* first, int steps) { *first += steps; }
+
+// ---------------------------------------------------------------- forward
+
+extern "C" __global__ void forward_begin(ForwardWork given, ForwardWork* work, Operand* hidden, float* planes) {
+  const int place = thread(), plane = given.sizes.batch * H, row = place / H, unit = place % H;
+  if (place == 0) *work = given;
+  if (place >= plane) return;
+  Unit state;
+  state.start(given.unit, true, row, unit);
+  keep<Kept>(state, planes, place, plane);
+  hidden[row * (long long)PADDED + unit] = operand(state.hidden());
+}
+
+extern "C" __global__ void forward_step(const ForwardWork* work, int ahead, const float* product, Operand* hidden,
+                                        float* planes) {
+  const Sizes sizes = work->sizes;
+  const int i = work->first + ahead, t = sizes.reverse ? sizes.time - 1 - i : i;
+  const int place = thread(), plane = sizes.batch * H, row = place / H, unit = place % H;
+  if (i >= sizes.time || place >= plane) return;
+  const UnitForward at = work->unit;
+  const bool running = !work->lengths || t < work->lengths[row];
+  float x[INPUTS], recurrent[GATES];
+  const Stored* input = work->input + (t * (long long)sizes.batch + row) * INPUTS * H + unit;
+#pragma unroll
+  for (int k = 0; k < INPUTS; ++k) x[k] = load(input + k * H);
+  Unit state;
+  take<Kept>(state, planes, place, plane);
+  state.prepare(at, true, unit);
+  wait_for_product();
+#pragma unroll
+  for (int gate = 0; gate < GATES; ++gate) recurrent[gate] = product[(row * GATES + gate) * (long long)PADDED + unit];
+  state.step(x, recurrent, running);
+  if (running) hidden[row * (long long)PADDED + unit] = operand(state.hidden());
+  state.record(at, true, running, t, sizes.batch, row, unit);
+  keep<Kept>(state, planes, place, plane);
+  if (i == sizes.time - 1) state.finish(at, true, row, unit);
+}
+
+// ---------------------------------------------------------------- backward
+
+// The gradient of h is the product's, carried only where a row may have ended and no product brings it.
+__device__ __forceinline__ float* last_plane(float* planes, int plane) {
+  return planes + sizeof(GradientKept) / 4 * (long long)plane;
+}
+
+__device__ __forceinline__ int time_of(int i, const Sizes& sizes) { return sizes.reverse ? i : sizes.time - 1 - i; }
+
+// The gradient of the h that step i made, where `products` are what came back of it from the gates
+// of step i - 1, a plane for each.
+__device__ __forceinline__ float returned(const UnitGradient& state, const float* products, const float* last, int i,
+                                          int length, const Sizes& sizes, int row, int unit) {
+  if (i == 0 || time_of(i - 1, sizes) >= length) return *last;
+  float total = state.carried();
+#pragma unroll
+  for (int gate = 0; gate < GATES; ++gate) total += products[(gate * (long long)sizes.batch + row) * PADDED + unit];
+  return total;
+}
+
+extern "C" __global__ void backward_begin(BackwardWork given, BackwardWork* work, float* planes) {
+  const int place = thread(), plane = given.sizes.batch * H;
+  if (place == 0) *work = given;
+  if (place >= plane) return;
+  UnitGradient state;
+  state.start(given.unit, true, place / H, place % H);
+  keep<GradientKept>(state, planes, place, plane);
+  last_plane(planes, plane)[place] = state.first();
+}
+
+extern "C" __global__ void backward_step(const BackwardWork* work, int ahead, const float* products, Operand* gates,
+                                         float* planes) {
+  const Sizes sizes = work->sizes;
+  const int i = work->first + ahead, t = time_of(i, sizes);
+  const int place = thread(), plane = sizes.batch * H, row = place / H, unit = place % H;
+  if (i >= sizes.time || place >= plane) return;
+  const UnitBackward at = work->unit;
+  const bool ragged = work->lengths;
+  const int length = ragged ? (int)work->lengths[row] : sizes.time;
+  UnitGradient state;
+  take<GradientKept>(state, planes, place, plane);
+  UnitGradient::Values values;
+  state.fetch(values, at, true, t, sizes.reverse ? t + 1 : t - 1, length, sizes.batch, row, unit);
+  float* last = last_plane(planes, plane) + place;
+  wait_for_product();
+  const float d_hidden = returned(state, products, last, i, length, sizes, row, unit);
+  float d_gates[GATES];
+  state.step(values, d_hidden, t < length, d_gates);
+#pragma unroll
+  for (int gate = 0; gate < GATES; ++gate)
+    gates[(gate * (long long)sizes.batch + row) * PADDED + unit] = operand(d_gates[gate]);
+  state.record(at, true, t, sizes.batch, row, unit);
+  keep<GradientKept>(state, planes, place, plane);
+  if (ragged) *last = d_hidden;
+}
+
+extern "C" __global__ void backward_end(const BackwardWork* work, const float* products, float* planes) {
+  const Sizes sizes = work->sizes;
+  const int place = thread(), plane = sizes.batch * H, row = place / H, unit = place % H;
+  if (place >= plane) return;
+  const int length = work->lengths ? (int)work->lengths[row] : sizes.time;
+  UnitGradient state;
+  take<GradientKept>(state, planes, place, plane);
+  const float* last = last_plane(planes, plane) + place;
+  const float d_hidden = returned(state, products, last, sizes.time, length, sizes, row, unit);
+  state.finish(work->unit, true, d_hidden, row, unit);
+}
+
+extern "C" __device__ int shared_bytes[6] = {};
+static_assert(sizeof(Kept) <= 12 && sizeof(GradientKept) <= 8, "three planes");

@@ -1,0 +1,186 @@
+"""A unit over time, a step at a time: cuBLAS and one kernel a step, replayed as CUDA graphs."""
+
+import ctypes
+import threading
+from collections import OrderedDict
+from functools import cache
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from rda.scan.cuda import launching
+from rda.scan.cuda.launching import Constants, Pointer, Sizes, pointer
+
+CHUNKS = (64, 8, 1)
+"""Steps of a recording; a sequence is replayed in as few pieces as these allow."""
+RECORDINGS = 16
+"""How many shapes keep their buffers and recordings."""
+THREADS, PLANES = 128, 3
+KERNELS = (
+    "advance", "forward_begin", "forward_step", "backward_begin", "backward_step", "backward_end"
+)  # fmt: skip
+
+
+def obstacle(input: Tensor) -> str | None:
+    """Why this cannot serve such an input, or None."""
+    return launching.obstacle(input, 8, "tf32 and bf16")
+
+
+@cache
+def _work_type(unit: type[ctypes.Structure], is_forward: bool) -> type[ctypes.Structure]:
+    """As in steps.cu."""
+    fields: list[tuple[str, Any]] = [("first", ctypes.c_int)]
+    fields += [("input", Pointer)] if is_forward else []
+    fields += [("unit", unit), ("lengths", Pointer), ("sizes", Sizes)]
+    return type("Work", (ctypes.Structure,), {"_fields_": fields})
+
+
+class _Steps:
+    """The buffers of one shape, and its steps, recorded where they can be."""
+
+    def __init__(
+        self, is_forward: bool, unit: str, product: str, own: Constants, weight: Tensor, batch: int
+    ) -> None:
+        self.is_forward = is_forward
+        self.product = product
+        self.units, device = weight.shape[1], weight.device
+        gates = weight.shape[0] // self.units
+        padded = -(-self.units // 8) * 8  # cuBLAS is slow on rows that are not aligned
+        constants = (("H", self.units), ("PADDED", padded), *own)
+        self.module = launching.module(device.index, "steps", unit, product, constants, KERNELS)
+        self.overlaps = torch.cuda.get_device_capability(device)[0] >= 9
+        self.blocks = -(-batch * self.units // THREADS)
+        # Not of inference mode, even where that is on: later calls write to them outside of it.
+        with torch.inference_mode(False):
+            kind = torch.bfloat16 if product == "bf16" else torch.float32
+            self.weight = torch.zeros(gates, padded, padded, dtype=kind, device=device)
+            # Forward h and the gates' products; backward the gates' gradients, and each gate's
+            # own product, which cuBLAS would else split and add up in one more kernel.
+            inputs = (batch, padded) if is_forward else (gates, batch, padded)
+            results = (batch, gates * padded) if is_forward else (gates, batch, padded)
+            self.operand = torch.zeros(inputs, dtype=kind, device=device)
+            self.result = torch.empty(results, device=device)
+            self.planes = torch.empty(PLANES, batch, self.units, device=device)
+            self.work = torch.zeros(256, dtype=torch.uint8, device=device)
+        self.graphs: dict[int, torch.cuda.CUDAGraph] = {}
+
+    def run(
+        self,
+        projected: Tensor | None,
+        weight: Tensor,
+        at: ctypes.Structure,
+        lengths: Tensor | None,
+        sizes: Sizes,
+    ) -> None:
+        units = self.units
+        self.weight[:, :units, :units].copy_(weight.view(-1, units, units))
+        make = _work_type(type(at), self.is_forward)
+        before = (pointer(projected),) if self.is_forward else ()
+        given = make(0, *before, at, pointer(lengths), sizes)
+        if self.is_forward:
+            self._launch("forward_begin", given, *self._at(self.work, self.operand, self.planes))
+        else:
+            self._launch("backward_begin", given, *self._at(self.work, self.planes))
+        if torch.cuda.is_current_stream_capturing():
+            self._queue(sizes.time)
+        else:
+            left = sizes.time
+            for steps in CHUNKS:
+                for _ in range(left // steps):
+                    self._recorded(steps).replay()
+                left %= steps
+        if not self.is_forward:
+            self._launch("backward_end", *self._at(self.work, self.result, self.planes))
+
+    def _at(self, *tensors: Tensor) -> list[Pointer]:
+        return [pointer(tensor) for tensor in tensors]
+
+    def _launch(self, kernel: str, *arguments: Any) -> None:
+        self.module.launch(kernel, self.blocks, THREADS, *arguments)
+
+    def _launch_step(
+        self, kernel: str, work: Pointer, ahead: int, others: list[Pointer], overlaps: bool
+    ) -> None:
+        arguments = (work, ctypes.c_int(ahead), *others)
+        self.module.launch(kernel, self.blocks, THREADS, *arguments, overlaps=overlaps)
+
+    def _queue(self, steps: int) -> None:
+        """Queue the next steps on the current stream."""
+        work, *others = self._at(self.work, self.result, self.operand, self.planes)
+        for ahead in range(steps):
+            if self.is_forward:
+                self._multiply()
+                self._launch_step("forward_step", work, ahead, others, self.overlaps)
+            else:
+                # The first one follows no product, and needs all of what it follows.
+                self._launch_step("backward_step", work, ahead, others, self.overlaps and ahead > 0)
+                self._multiply()
+        self.module.launch("advance", 1, 1, work, ctypes.c_int(steps))
+
+    def _multiply(self) -> None:
+        multiply, factor = torch.bmm, self.weight
+        if self.is_forward:
+            multiply, factor = torch.mm, self.weight.flatten(0, 1).t()
+        # What bf16 multiplies is added up in float32 either way; here it also stays that.
+        wider = {"out_dtype": torch.float32} if self.product == "bf16" else {}
+        with launching.products(self.product):
+            multiply(self.operand, factor, out=self.result, **wider)
+
+    def _recorded(self, steps: int) -> torch.cuda.CUDAGraph:
+        if steps not in self.graphs:
+            current = torch.cuda.current_stream()
+            side = _side_stream(current.cuda_stream)
+            side.wait_stream(current)
+            graph = torch.cuda.CUDAGraph()
+            with torch.inference_mode(False), torch.no_grad(), torch.cuda.stream(side):
+                # Once unrecorded, so that cuBLAS has its workspace; the result is as before.
+                self._multiply()
+                graph.capture_begin(capture_error_mode="thread_local")
+                try:
+                    self._queue(steps)
+                finally:
+                    graph.capture_end()
+            current.wait_stream(side)
+            self.graphs[steps] = graph
+        return self.graphs[steps]
+
+
+@cache
+def _side_stream(current: int) -> torch.cuda.Stream:
+    """For recording; one for each stream, because cuBLAS has a workspace for each."""
+    return torch.cuda.Stream()
+
+
+_kept: OrderedDict[tuple[Any, ...], _Steps] = OrderedDict()
+_turn = threading.Lock()
+
+
+def run(
+    direction: str,
+    unit: str,
+    product: str,
+    own: Constants,
+    projected: Tensor | None,
+    weight: Tensor,
+    at: ctypes.Structure,
+    lengths: Tensor | None,
+    sizes: Sizes,
+) -> None:
+    """Queue a unit's forward or backward pass; `own` are the constants of its text."""
+    arguments = (direction == "forward", unit, product, own, weight, sizes.batch)
+    work = (projected, weight, at, lengths, sizes)
+    if torch.cuda.is_current_stream_capturing():
+        # Into the caller's recording, with buffers of its own memory.
+        _Steps(*arguments).run(*work)
+        return
+    stream = torch.cuda.current_stream().cuda_stream
+    key = (direction, unit, product, own, tuple(weight.shape), sizes.batch, weight.device, stream)
+    with _turn:
+        if key not in _kept:
+            _kept[key] = _Steps(*arguments)
+            if len(_kept) > RECORDINGS:
+                torch.cuda.synchronize()
+                _kept.popitem(last=False)
+        _kept.move_to_end(key)
+        _kept[key].run(*work)
