@@ -100,17 +100,22 @@ class _Baseline(nn.RNNBase):
         sequence = input.transpose(0, 1) if self.batch_first else input
         product = product_for(input, self.hidden_size)
         directions = 2 if self.bidirectional else 1
+        dtype = torch.bfloat16 if product == "bf16" else torch.float32
 
         def run_group(k: int, below: Tensor) -> tuple[Tensor, list[Tensor]]:
             start = [None if state is None else state[k].float().contiguous() for state in states]
             reverse = directions == 2 and k % 2 == 1
+            weights = [weight.to(dtype) for weight in self.all_weights[k]]
             output, *final = self._run_direction(
-                below.contiguous(), start, self.all_weights[k], reverse, run, product
+                below.contiguous(), start, weights, reverse, run, product
             )
             return output, final
 
         dropout = self.dropout if self.training else 0.0
-        sequence, finals = run_stack(sequence, self.num_layers, directions, dropout, run_group)
+        sequence, finals = run_stack(
+            sequence.to(dtype), self.num_layers, directions, dropout, run_group
+        )
+        sequence = sequence.to(input.dtype)
         output = sequence.transpose(0, 1) if self.batch_first else sequence
         parts = zip(*finals, strict=True)
         return output, [torch.stack(part).to(input.dtype) for part in parts]

@@ -15,6 +15,8 @@
 #define THREADS (32 * WARPS)
 #define PADDED (CLUSTER * OWN)
 #define FULL 0xffffffffu
+// On one SM, where the registers of two are enough.
+#define BLOCKS_AT_ONCE (CLUSTER == 4 && !(PRODUCT == 1 && GATES == 4) ? 2 : 1)
 
 template <int VALUE>
 struct Constant {
@@ -235,7 +237,7 @@ __device__ __forceinline__ void send_hidden(float h, u32 h_row, u32 arrived, u32
   }
 }
 
-extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, 1)
+extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, BLOCKS_AT_ONCE)
     forward(const Stored* input, const Stored* weight, UnitForward unit_memory, const long long* lengths, Sizes sizes) {
   extern __shared__ __align__(16) char memory[];
   ForwardShared& shared = *(ForwardShared*)memory;
@@ -329,7 +331,7 @@ struct BackwardShared {
   u64 arrived[2];
 };
 
-extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, 1)
+extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, BLOCKS_AT_ONCE)
     backward(const Stored* weight, UnitBackward unit_memory, const long long* lengths, Sizes sizes) {
   extern __shared__ __align__(16) char memory[];
   BackwardShared& shared = *(BackwardShared*)memory;
