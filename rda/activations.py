@@ -75,8 +75,10 @@ class Choices:
     discount: bool = True
 
     def __post_init__(self) -> None:
-        for kind, table in (("attention", ATTENTION), ("hidden", HIDDEN), ("output", OUTPUT)):
-            _resolve(kind, getattr(self, kind), table)
+        named = (self.attention, ATTENTION), (self.hidden, HIDDEN), (self.output, OUTPUT)
+        for kind, (choice, table) in zip(("attention", "hidden", "output"), named, strict=True):
+            if not (isinstance(choice, str) and choice in table):
+                _resolve(kind, choice, table)
 
     @property
     def f_a(self) -> Activation:

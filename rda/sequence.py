@@ -184,13 +184,16 @@ class SequenceLayer(UnitModule):
     ) -> tuple[Tensor, LogState]:
         weight_ih, weight_hh, bias = self._group(self._suffixes[k])
         dtype = sequence.dtype
+        if weight_ih.dtype != dtype:
+            weight_ih, weight_hh = weight_ih.to(dtype), weight_hh.to(dtype)
+            bias = None if bias is None else bias.to(dtype)
         return scan(
             sequence,
-            weight_hh.to(dtype),
+            weight_hh,
             start,
             self.choices,
-            input_weight=weight_ih.to(dtype),
-            bias=None if bias is None else bias.to(dtype),
+            input_weight=weight_ih,
+            bias=bias,
             lengths=lengths,
             reverse=k % self._directions == 1,
             engine=self.engine,

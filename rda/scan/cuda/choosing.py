@@ -5,15 +5,21 @@ from collections.abc import Callable
 from torch import Tensor
 
 from rda.scan.cuda import onchip, steps
+from rda.scan.cuda.launching import product_for
 
-MOST_ROWS = {True: 10**9, False: 256}
-"""Rows up to which the chip wins, by whether 8 blocks hold the layer (benchmarks/README.md)."""
+MOST_ROWS = {
+    "tf32": {4: 2048, 8: 768, 16: 256},
+    "fp32": {4: 2048, 8: 768},
+    "bf16": {4: 2048, 8: 512, 16: 192},
+}
+"""Rows up to which the chip wins, by precision and blocks in a cluster (docs/kernels.md)."""
 
 
 def slower_on_chip(input: Tensor, units: int) -> str | None:
     """Why a layer that the chip holds is still quicker step by step, or None."""
-    batch = input.shape[1]
-    if batch <= MOST_ROWS[onchip.cluster_size(units) <= 8]:
+    batch, blocks = input.shape[1], onchip.cluster_size(units)
+    most = MOST_ROWS[product_for(input, units)]
+    if batch <= next(rows for largest, rows in most.items() if blocks <= largest):
         return None
     return f"{batch} rows of {units} units are quicker step by step"
 

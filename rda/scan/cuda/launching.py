@@ -89,15 +89,19 @@ def product_for(input: Tensor, units: int) -> str:
     return "tf32" if input.dtype == torch.float16 or torch.backends.cudnn.allow_tf32 else "fp32"
 
 
+def products(product: str) -> AbstractContextManager[None]:
+    """Where torch's own float32 products have the precision of the kernel's."""
+    wanted = product != "fp32"
+    return nullcontext() if torch.backends.cuda.matmul.allow_tf32 == wanted else _allowing(wanted)
+
+
 @contextmanager
-def products(product: str) -> Iterator[None]:
-    """torch's own float32 products in the precision of the kernel's."""
-    before = torch.backends.cuda.matmul.allow_tf32
-    torch.backends.cuda.matmul.allow_tf32 = product != "fp32"
+def _allowing(tf32: bool) -> Iterator[None]:
+    torch.backends.cuda.matmul.allow_tf32 = tf32
     try:
         yield
     finally:
-        torch.backends.cuda.matmul.allow_tf32 = before
+        torch.backends.cuda.matmul.allow_tf32 = not tf32
 
 
 @cache

@@ -1,5 +1,5 @@
 // A recurrent layer over time, a step at a time: the product of a step is cuBLAS's, all else of it is
-// one kernel here. For layers whose weights no chip holds, and
+// one kernel here, one thread for each unit of each row. For layers whose weights no chip holds, and
 // for GPUs without clusters.
 //
 // Compiled at run time behind functions.cu and a unit (rda.cu, lstm.cu, gru.cu) with the constants:
@@ -51,10 +51,6 @@ __device__ __forceinline__ void wait_for_product() {
 #endif
 }
 
-// A step's threads do several units each, so that all of them run at once and none comes late.
-#define EACH 2
-__device__ __forceinline__ int place_of(int e) { return (e * gridDim.x + blockIdx.x) * blockDim.x + threadIdx.x; }
-
 __device__ __forceinline__ int thread() { return blockIdx.x * blockDim.x + threadIdx.x; }
 
 extern "C" __global__ void advance(int* first, int steps) { *first += steps; }
@@ -74,36 +70,26 @@ extern "C" __global__ void forward_begin(ForwardWork given, ForwardWork* work, O
 extern "C" __global__ void forward_step(const ForwardWork* work, int ahead, const float* product, Operand* hidden,
                                         float* planes) {
   const Sizes sizes = work->sizes;
-  const int i = work->first + ahead, t = sizes.reverse ? sizes.time - 1 - i : i, plane = sizes.batch * H;
-  if (i >= sizes.time) return;
+  const int i = work->first + ahead, t = sizes.reverse ? sizes.time - 1 - i : i;
+  const int place = thread(), plane = sizes.batch * H, row = place / H, unit = place % H;
+  if (i >= sizes.time || place >= plane) return;
   const UnitForward at = work->unit;
-  Unit states[EACH];
-  float x[EACH][INPUTS];
+  const bool running = !work->lengths || t < work->lengths[row];
+  float x[INPUTS], recurrent[GATES];
+  const Stored* input = work->input + (t * (long long)sizes.batch + row) * INPUTS * H + unit;
 #pragma unroll
-  for (int e = 0; e < EACH; ++e) {
-    const int place = place_of(e), row = place / H, unit = place % H;
-    if (place >= plane) continue;
-    const Stored* input = work->input + (t * (long long)sizes.batch + row) * INPUTS * H + unit;
-#pragma unroll
-    for (int k = 0; k < INPUTS; ++k) x[e][k] = load(input + k * H);
-    take<Kept>(states[e], planes, place, plane);
-    states[e].prepare(at, true, unit);
-  }
+  for (int k = 0; k < INPUTS; ++k) x[k] = load(input + k * H);
+  Unit state;
+  take<Kept>(state, planes, place, plane);
+  state.prepare(at, true, unit);
   wait_for_product();
 #pragma unroll
-  for (int e = 0; e < EACH; ++e) {
-    const int place = place_of(e), row = place / H, unit = place % H;
-    if (place >= plane) continue;
-    float recurrent[GATES];
-#pragma unroll
-    for (int gate = 0; gate < GATES; ++gate) recurrent[gate] = product[(row * GATES + gate) * (long long)PADDED + unit];
-    const bool running = !work->lengths || t < work->lengths[row];
-    states[e].step(x[e], recurrent, running);
-    if (running) hidden[row * (long long)PADDED + unit] = operand(states[e].hidden());
-    states[e].record(at, true, running, t, sizes.batch, row, unit);
-    keep<Kept>(states[e], planes, place, plane);
-    if (i == sizes.time - 1) states[e].finish(at, true, row, unit);
-  }
+  for (int gate = 0; gate < GATES; ++gate) recurrent[gate] = product[(row * GATES + gate) * (long long)PADDED + unit];
+  state.step(x, recurrent, running);
+  if (running) hidden[row * (long long)PADDED + unit] = operand(state.hidden());
+  state.record(at, true, running, t, sizes.batch, row, unit);
+  keep<Kept>(state, planes, place, plane);
+  if (i == sizes.time - 1) state.finish(at, true, row, unit);
 }
 
 // ---------------------------------------------------------------- backward
@@ -139,36 +125,27 @@ extern "C" __global__ void backward_begin(BackwardWork given, BackwardWork* work
 extern "C" __global__ void backward_step(const BackwardWork* work, int ahead, const float* products, Operand* gates,
                                          float* planes) {
   const Sizes sizes = work->sizes;
-  const int i = work->first + ahead, t = time_of(i, sizes), plane = sizes.batch * H;
-  if (i >= sizes.time) return;
+  const int i = work->first + ahead, t = time_of(i, sizes);
+  const int place = thread(), plane = sizes.batch * H, row = place / H, unit = place % H;
+  if (i >= sizes.time || place >= plane) return;
   const UnitBackward at = work->unit;
-  UnitGradient states[EACH];
-  UnitGradient::Values values[EACH];
-  int lengths[EACH];
-#pragma unroll
-  for (int e = 0; e < EACH; ++e) {
-    const int place = place_of(e), row = place / H, unit = place % H;
-    if (place >= plane) continue;
-    lengths[e] = work->lengths ? (int)work->lengths[row] : sizes.time;
-    take<GradientKept>(states[e], planes, place, plane);
-    states[e].fetch(values[e], at, true, t, sizes.reverse ? t + 1 : t - 1, lengths[e], sizes.batch, row, unit);
-  }
+  const bool ragged = work->lengths;
+  const int length = ragged ? (int)work->lengths[row] : sizes.time;
+  UnitGradient state;
+  take<GradientKept>(state, planes, place, plane);
+  UnitGradient::Values values;
+  state.fetch(values, at, true, t, sizes.reverse ? t + 1 : t - 1, length, sizes.batch, row, unit);
+  float* last = last_plane(planes, plane) + place;
   wait_for_product();
+  const float d_hidden = returned(state, products, last, i, length, sizes, row, unit);
+  float d_gates[GATES];
+  state.step(values, d_hidden, t < length, d_gates);
 #pragma unroll
-  for (int e = 0; e < EACH; ++e) {
-    const int place = place_of(e), row = place / H, unit = place % H;
-    if (place >= plane) continue;
-    float* last = last_plane(planes, plane) + place;
-    const float d_hidden = returned(states[e], products, last, i, lengths[e], sizes, row, unit);
-    float d_gates[GATES];
-    states[e].step(values[e], d_hidden, t < lengths[e], d_gates);
-#pragma unroll
-    for (int gate = 0; gate < GATES; ++gate)
-      gates[(gate * (long long)sizes.batch + row) * PADDED + unit] = operand(d_gates[gate]);
-    states[e].record(at, true, t, sizes.batch, row, unit);
-    keep<GradientKept>(states[e], planes, place, plane);
-    if (work->lengths) *last = d_hidden;
-  }
+  for (int gate = 0; gate < GATES; ++gate)
+    gates[(gate * (long long)sizes.batch + row) * PADDED + unit] = operand(d_gates[gate]);
+  state.record(at, true, t, sizes.batch, row, unit);
+  keep<GradientKept>(state, planes, place, plane);
+  if (ragged) *last = d_hidden;
 }
 
 extern "C" __global__ void backward_end(const BackwardWork* work, const float* products, float* planes) {

@@ -16,7 +16,7 @@ CHUNKS = (64, 8, 1)
 """Steps of a recording; a sequence is replayed in as few pieces as these allow."""
 RECORDINGS = 16
 """How many shapes keep their buffers and recordings."""
-THREADS, PLANES, EACH = 128, 3, 2
+THREADS, PLANES = 128, 3
 KERNELS = (
     "advance", "forward_begin", "forward_step", "backward_begin", "backward_step", "backward_end"
 )  # fmt: skip
@@ -103,8 +103,7 @@ class _Steps:
         self, kernel: str, work: Pointer, ahead: int, others: list[Pointer], overlaps: bool
     ) -> None:
         arguments = (work, ctypes.c_int(ahead), *others)
-        blocks = -(-self.blocks // EACH)
-        self.module.launch(kernel, blocks, THREADS, *arguments, overlaps=overlaps)
+        self.module.launch(kernel, self.blocks, THREADS, *arguments, overlaps=overlaps)
 
     def _queue(self, steps: int) -> None:
         """Queue the next steps on the current stream."""
