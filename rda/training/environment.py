@@ -42,7 +42,10 @@ def _processor() -> str:
 
 
 def _git() -> dict[str, Any] | None:
-    """The commit this code is of, where it runs from a checkout of its own."""
+    """The commit this code is of: $RDA_COMMIT for a copy, else that of its own checkout."""
+    named = os.environ.get("RDA_COMMIT")
+    if named:
+        return {"commit": named, "dirty": False}
     package = Path(rda.__file__).parent
     if not (package.parent / ".git").exists():
         return None

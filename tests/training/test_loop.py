@@ -92,6 +92,12 @@ class TestRecord:
         assert {"rda", "torch", "python", "processor", "threads", "engine", "git"} <= entry.keys()
         assert record.timing()[0][-1] == 9
 
+    def test_a_copy_is_told_which_commit_it_is(self, tiny, tmp_path, monkeypatch):
+        monkeypatch.setenv("RDA_COMMIT", "abc123")
+        run_once(tmp_path / "run", with_steps(tiny, 1))
+        (entry,) = Record(tmp_path / "run").environment
+        assert entry["git"] == {"commit": "abc123", "dirty": False}
+
     def test_a_run_without_its_goal_says_so(self, tmp_path):
         status = run_once(tmp_path / "run", with_steps(TINY_RUNS["addition"], 3))
         assert status.state == STOPPED
