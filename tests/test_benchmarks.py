@@ -136,6 +136,31 @@ def test_the_ratio_in_the_readme_is_the_recorded_one():
     assert f"{ratio:.2f} times as fast as nn.LSTM" in (FOLDER.parent / "README.md").read_text()
 
 
+def recorded_ratio(part, name, precision):
+    """How many times as fast as nn.LSTM, from the record of the H200."""
+    record = json.loads((FOLDER / "results" / "h200.json").read_text())
+    subjects = record["parts"][part]["comparisons"][0]["subjects"]
+    times = {
+        subject["name"]: subject["training"]["median"]
+        for subject in subjects
+        if subject["precision"] == precision
+    }
+    return times["nn.LSTM"] / times[name]
+
+
+@pytest.mark.parametrize("name", ["RDA-exp-tanh", "rda's LSTM", "rda's GRU"])
+def test_the_gpus_ratios_in_the_readme_are_the_recorded_ones(name):
+    tf32, fp32 = (recorded_ratio("main", name, precision) for precision in ("tf32", "fp32"))
+    row = f"| {name} | {tf32:.1f} times as fast | {fp32:.1f} times as fast |"
+    assert row in (FOLDER.parent / "README.md").read_text()
+
+
+def test_the_large_layers_ratio_in_the_readme_is_the_recorded_one():
+    ratio = recorded_ratio("large", "RDA-exp-tanh", "bf16")
+    said = f"RDA-exp-tanh is {ratio:.1f} times as fast as cuDNN's LSTM"
+    assert said in (FOLDER.parent / "README.md").read_text()
+
+
 def test_a_gpu_record_compares_within_a_precision(table, gpu_record):
     text = table.render_results(gpu_record)
     assert "| tf32 | RDA-exp-tanh | cuda | 15 | 3.33 (3.00 to 3.67) | **2.00x** |" in text
