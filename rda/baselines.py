@@ -4,6 +4,7 @@ On a GPU that can, they run in our own engine; elsewhere in torch's.
 """
 
 from collections.abc import Callable
+from itertools import chain
 from typing import Any
 
 import torch
@@ -16,6 +17,7 @@ from rda.names import look_up
 from rda.scan.cuda import gated, onchip
 from rda.scan.cuda.choosing import runner
 from rda.scan.cuda.launching import product_for
+from rda.scan.tracing import is_plain, is_transformed
 from rda.stacking import run_stack
 
 
@@ -77,14 +79,16 @@ class _Baseline(nn.RNNBase):
 
     def _runner(self, input: Any) -> Callable[..., None] | None:
         """What runs this on a GPU instead of cuDNN: same weights, same results."""
-        if self.engine == "torch" or not isinstance(input, Tensor) or input.dim() != 3:
+        if self.engine == "torch" or not torch.backends.cudnn.enabled or self.proj_size:
             return None
-        if self.proj_size or not input.numel() or torch.compiler.is_compiling():
+        if not isinstance(input, Tensor) or input.dim() != 3 or not input.numel():
             return None
         dtypes = (torch.float32, torch.bfloat16)
         if input.dtype not in dtypes or torch.is_autocast_enabled("cuda"):
             return None
-        return runner(input, self.hidden_size)
+        if not is_plain(input) or is_transformed(chain([input], self.parameters())):
+            return None
+        return runner(input, self.hidden_size, input.shape[0 if self.batch_first else 1])
 
     def engine_for(self, input: Tensor) -> str:
         """What runs this layer on such an input."""
@@ -93,10 +97,22 @@ class _Baseline(nn.RNNBase):
             return "cuda" if run is onchip.run else "graph"
         return "cuDNN" if input.is_cuda and torch.backends.cudnn.enabled else "torch.nn"
 
+    def _check(self, input: Tensor, states: list[Tensor | None]) -> None:
+        """As nn.LSTM does, and where that leaves it to cuDNN, as cuDNN does."""
+        self.check_input(input, None)
+        given = [state for state in states if state is not None]
+        for tensor in (self.weight_hh_l0, *given):
+            if tensor.device != input.device:
+                raise RuntimeError(
+                    f"{type(self).__name__}: input, weights and states should be on one device, "
+                    f"got {input.device} and {tensor.device}"
+                )
+
     def _run_ours(
         self, run: Callable[..., None], input: Tensor, states: list[Tensor | None]
     ) -> tuple[Tensor, list[Tensor]]:
         """All layers and directions; `states` and the result are (rows, batch, hidden) each."""
+        self._check(input, states)
         sequence = input.transpose(0, 1) if self.batch_first else input
         product = product_for(input, self.hidden_size)
         directions = 2 if self.bidirectional else 1
@@ -105,7 +121,7 @@ class _Baseline(nn.RNNBase):
         def run_group(k: int, below: Tensor) -> tuple[Tensor, list[Tensor]]:
             start = [None if state is None else state[k].float().contiguous() for state in states]
             reverse = directions == 2 and k % 2 == 1
-            weights = [weight.to(dtype) for weight in self.all_weights[k]]
+            weights = [weight.to(dtype).contiguous() for weight in self.all_weights[k]]
             output, *final = self._run_direction(
                 below.contiguous(), start, weights, reverse, run, product
             )

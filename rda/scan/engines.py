@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torch.autograd import forward_ad
 
 from rda.activations import Choices
 from rda.equations import LogState
@@ -18,6 +17,7 @@ from rda.scan.cuda.choosing import slower_on_chip
 from rda.scan.cuda.kernel import GpuKernel
 from rda.scan.cuda.launching import PRODUCTS, product_for
 from rda.scan.kernels import KERNELS, Kernel
+from rda.scan.tracing import is_transformed
 
 Scan = Callable[..., tuple[Tensor, LogState]]
 
@@ -48,7 +48,7 @@ def _fused_obstacle(tensors: tuple[Tensor, ...], choices: Choices) -> Obstacle |
             return Obstacle(
                 f"{name} is a callable, and the engine knows the paper's functions by name", True
             )
-    if _is_transformed(tensors):
+    if is_transformed(tensors):
         return Obstacle("torch.func and forward-mode derivatives need the reference", False)
     return None
 
@@ -65,14 +65,6 @@ def _cpu_obstacle(tensors: tuple[Tensor, ...], choices: Choices) -> Obstacle | N
     return None if missing is None else Obstacle(missing, True)
 
 
-def _is_transformed(tensors: tuple[Tensor, ...]) -> bool:
-    """Whether this is inside torch.func (vmap, jvp, ...) or a tensor has a forward gradient."""
-    if forward_ad._current_level >= 0:
-        traced = torch.compiler.is_compiling()
-        return traced or any(forward_ad.unpack_dual(x).tangent is not None for x in tensors)
-    return torch._C._functorch.maybe_current_level() is not None
-
-
 def _cpu_kernel() -> Kernel:
     return kernel if kernel.obstacle() is None else eager
 
@@ -84,11 +76,14 @@ def _onchip_obstacle(tensors: tuple[Tensor, ...], choices: Choices) -> Obstacle 
 
 
 def _slower_on_chip(tensors: tuple[Tensor, ...]) -> str | None:
-    return slower_on_chip(tensors[0], tensors[1].shape[1]) if len(tensors) > 1 else None
+    if len(tensors) == 1:
+        return None
+    return slower_on_chip(tensors[0], tensors[1].shape[1], tensors[0].shape[1])
 
 
 def _steps_obstacle(tensors: tuple[Tensor, ...], choices: Choices) -> Obstacle | None:
-    reason = steps.obstacle(tensors[0])
+    units = tensors[1].shape[1] if len(tensors) > 1 else 0
+    reason = steps.obstacle(tensors[0], units)
     if reason is not None:
         return Obstacle(reason, tensors[0].device.type == "cuda")
     return _fused_obstacle(tensors, choices)

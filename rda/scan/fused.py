@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from rda.activations import Choices
 from rda.equations import LogState
@@ -23,6 +23,7 @@ from rda.scan.kernels import (
     run_forward,
     stored_dtype,
 )
+from rda.scan.tracing import is_plain
 
 _CHOICES = "str attention, str hidden, str output, bool discount"
 
@@ -51,7 +52,11 @@ def _forward(
 
 
 def _state(r: Tensor | None, l: Tensor | None) -> LogState | None:
-    return None if r is None or l is None else LogState(r, l)
+    if r is None and l is None:
+        return None
+    if r is None or l is None:
+        raise ValueError("r0 and l0 should be given both or not at all")
+    return LogState(r, l)
 
 
 scan_op = torch.library.custom_op(
@@ -294,9 +299,7 @@ def scan(
     """The op as an engine's `scan`."""
     tensors = (input, input_weight, bias, recurrent_weight, *(start or (None, None)))
     keep = torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in tensors)
-    traced = torch.compiler.is_compiling() or torch._C._get_tracing_state() is not None
-    is_plain = type(input) in (Tensor, nn.Parameter) and not traced
-    if not is_plain:
+    if not is_plain(input):
         output, r, l, *_ = scan_op(
             *tensors, lengths, choices.attention, choices.hidden, choices.output,
             choices.discount, reverse, keep, engine,

@@ -45,7 +45,7 @@ def _git() -> dict[str, Any] | None:
     """The commit this code is of: $RDA_COMMIT for a copy, else that of its own checkout."""
     named = os.environ.get("RDA_COMMIT")
     if named:
-        return {"commit": named, "dirty": False}
+        return {"commit": named, "dirty": None}
     package = Path(rda.__file__).parent
     if not (package.parent / ".git").exists():
         return None

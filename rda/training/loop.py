@@ -120,8 +120,11 @@ class _Loop:
     def begin(self) -> None:
         """Note that and where the run goes on."""
         device = self.stepper.generator.device
-        engine = self.stepper.model.engine_for(self.stepper.recipe.batch_size)
-        entry = {"from_step": self.step, "engine": engine, **describe_environment(device)}
+        entry = {
+            "from_step": self.step,
+            "engine": self.stepper.engine(),
+            **describe_environment(device),
+        }
         self.run.add_environment(entry)
         self.run.write_status(self._status(RUNNING, ""))
 

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from rda.catalogue import build
+from rda.precision import compute_dtype
 from rda.scan.dispatch import select
 from rda.sequence import SequenceLayer
 from rda.tasks.task import Batch, Task
@@ -72,6 +73,7 @@ class SequenceModel(nn.Module):
         example = self.readout.weight.new_empty(2, batch_size, self.unit.input_size)
         if isinstance(self.unit, SequenceLayer):
             _, recurrent, *_ = self.unit.all_weights[0]
+            example = example.to(compute_dtype(example, recurrent))
             return select(self.unit.engine, example, self.unit.choices, recurrent).name
         named: str = self.unit.engine_for(example)
         return named

@@ -16,12 +16,15 @@ class Recording:
         self, function: Callable[..., Sequence[Tensor]], tensors: Sequence[Tensor]
     ) -> None:
         self._inputs = [tensor.clone() for tensor in tensors]
-        self._graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self._graph, capture_error_mode="thread_local"):
-            self._outputs = function(*self._inputs)
+        self._device = tensors[0].device
+        with torch.cuda.device(self._device):
+            self._graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(self._graph, capture_error_mode="thread_local"):
+                self._outputs = function(*self._inputs)
 
     def __call__(self, *tensors: Tensor) -> Sequence[Tensor]:
         for mine, given in zip(self._inputs, tensors, strict=True):
             mine.copy_(given)
-        self._graph.replay()
+        with torch.cuda.device(self._device):
+            self._graph.replay()
         return self._outputs

@@ -54,9 +54,13 @@ class Stepper:
         self.optimiser.found_inf = self._broken  # type: ignore[attr-defined]
         self._rows = torch.zeros(room, 3, device=device)
         self._filled = 0
-        engine = model.engine_for(recipe.batch_size)
-        self._warming_up = WARM_UP if device.type == "cuda" and engine in RECORDED else math.inf
+        self._warming_up: float = WARM_UP if device.type == "cuda" else math.inf
         self._recording: Recording | None = None
+
+    def engine(self) -> str:
+        """What runs the unit, in this recipe's precision and with torch's switches as they are."""
+        with self._precision():
+            return self.model.engine_for(self.recipe.batch_size)
 
     @property
     def full(self) -> bool:
@@ -82,9 +86,12 @@ class Stepper:
             return self._update(Batch(*tensors[:count]), tensors[count:])
 
         # The start of a stream, which carries nothing, is another piece of work.
-        starts = self.task.carries_state and not carried
-        if starts or self._warming_up > 0:
-            self._warming_up -= not starts
+        if self.task.carries_state and not carried:
+            return update(*tensors)
+        if self._warming_up == WARM_UP and self.engine() not in RECORDED:
+            self._warming_up = math.inf
+        if self._warming_up > 0:
+            self._warming_up -= 1
             return update(*tensors, *carried)
         if self._recording is None:
             self.optimiser.zero_grad()  # so that the gradients lie where the recording puts them

@@ -96,3 +96,77 @@ def test_a_wrong_state_gets_torchs_own_error(name):
     state = torch.zeros(1, 2, 20, device="cuda")
     with pytest.raises(RuntimeError, match="Expected hidden"):
         layer(torch.randn(5, 3, 6, device="cuda"), (state, state) if name == "LSTM" else state)
+
+
+def test_the_batch_chooses_the_engine_whatever_the_layout():
+    many = torch.randn(3, 600, 6, device="cuda")
+    assert LSTM(6, 400).cuda().engine_for(many) == "graph"
+    assert LSTM(6, 400, batch_first=True).cuda().engine_for(many) == "cuda"
+    assert LSTM(6, 400, batch_first=True).cuda().engine_for(many.transpose(0, 1)) == "graph"
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_a_state_on_another_device_is_refused(name):
+    ours, _ = PAIRS[name]
+    state = torch.zeros(1, 3, 20)
+    with pytest.raises(RuntimeError, match="on one device"):
+        ours(6, 20).cuda()(
+            torch.randn(5, 3, 6, device="cuda"), (state, state) if name == "LSTM" else state
+        )
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_another_dtype_gets_torchs_own_error(name):
+    ours, _ = PAIRS[name]
+    with pytest.raises(ValueError, match="dtype"):
+        ours(6, 20).cuda()(torch.randn(5, 3, 6, device="cuda", dtype=torch.bfloat16))
+
+
+@pytest.mark.parametrize("name", PAIRS)
+@pytest.mark.parametrize("units", [40, 600])
+def test_weights_that_lie_otherwise(name, units):
+    ours, _ = PAIRS[name]
+    torch.manual_seed(0)
+    layer = ours(6, units).cuda()
+    x = torch.randn(5, 3, 6, device="cuda")
+    expected, _ = layer(x)
+    turned = layer.weight_hh_l0.detach().t().contiguous().t()
+    layer.weight_hh_l0 = nn.Parameter(turned)
+    assert not layer.weight_hh_l0.is_contiguous()
+    assert torch.equal(layer(x)[0], expected)
+
+
+@pytest.mark.parametrize("name", PAIRS)
+@pytest.mark.parametrize("units", [40, 600])
+def test_a_cuda_graph_replays_it(name, units):
+    ours, _ = PAIRS[name]
+    torch.manual_seed(0)
+    layer = ours(6, units).cuda()
+    x = torch.randn(9, 4, 6, device="cuda")
+
+    def step():
+        output, _ = layer(x)
+        return (output, *torch.autograd.grad(output.square().sum(), list(layer.parameters())))
+
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        step()
+    torch.cuda.current_stream().wait_stream(stream)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        captured = step()
+    x.copy_(torch.randn_like(x))
+    graph.replay()
+    assert all(map(torch.equal, captured, step()))
+
+
+def test_torch_func_goes_to_torch():
+    layer = LSTM(6, 20).cuda()
+    x = torch.randn(5, 3, 6, device="cuda")
+    parameters = dict(layer.named_parameters())
+
+    def loss(parameters):
+        return torch.func.functional_call(layer, parameters, (x,))[0].sum()
+
+    assert torch.func.grad(loss)(parameters)["weight_hh_l0"].shape == (80, 20)

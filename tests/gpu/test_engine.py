@@ -218,6 +218,34 @@ def test_more_shapes_than_recordings_are_kept():
     assert all(map(torch.equal, outputs, again))
 
 
+def test_an_empty_batch(engine):
+    layer = rda.RDA(5, 40, engine=engine).cuda()
+    output, state = layer(torch.randn(7, 0, 5, device="cuda"))
+    assert output.shape == (7, 0, 40)
+    assert state.average.shape == (1, 0, 40)
+    output.sum().backward()
+    assert not layer.weight_hh_l0.grad.any()
+
+
+def test_loading_a_kernel_while_a_graph_is_captured_is_refused_in_words(engine):
+    layer = rda.RDA(5, 47, engine=engine).cuda()
+    x = torch.randn(9, 4, 5, device="cuda")
+    torch.mm(x[0], x[0].t())
+    graph = torch.cuda.CUDAGraph()
+    with pytest.raises(RuntimeError, match="run it once before"), torch.cuda.graph(graph):
+        layer(x)
+
+
+@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two GPUs")
+def test_a_second_gpu(engine):
+    torch.manual_seed(0)
+    layer = rda.RDA(5, 40, engine=engine).cuda(0)
+    x = torch.randn(73, 6, 5, device="cuda:0")
+    expected, _ = layer(x)
+    found, _ = layer.cuda(1)(x.cuda(1))
+    assert torch.equal(found.cpu(), expected.cpu())
+
+
 def test_second_derivatives_come_from_the_reference():
     tensors = [t.to("cuda", torch.float32) for t in draw(4, 2, 6, 3, RDA)]
     x, weight, input_weight, bias, _, _ = (t.requires_grad_() for t in tensors)

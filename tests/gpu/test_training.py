@@ -82,11 +82,14 @@ def test_a_gradient_that_is_not_finite_is_named_with_its_step(tmp_path):
 
 
 @pytest.mark.parametrize("unit", COMPARED)
-def test_a_recorded_step_is_the_step(unit):
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_a_recorded_step_is_the_step(unit, precision):
     """Exactly: the same kernels run on the same numbers."""
+    settings = small_settings("classify-length", unit)
+    settings = replace(settings, recipe=replace(settings.recipe, precision=precision))
     losses = []
     for warm_up in (3, 10**6):
-        stepper = build_stepper(small_settings("classify-length", unit), torch.device("cuda"))
+        stepper = build_stepper(settings, torch.device("cuda"))
         stepper._warming_up = warm_up
         for _ in range(20):
             stepper.step()

@@ -96,7 +96,7 @@ class TestRecord:
         monkeypatch.setenv("RDA_COMMIT", "abc123")
         run_once(tmp_path / "run", with_steps(tiny, 1))
         (entry,) = Record(tmp_path / "run").environment
-        assert entry["git"] == {"commit": "abc123", "dirty": False}
+        assert entry["git"] == {"commit": "abc123", "dirty": None}
 
     def test_a_run_without_its_goal_says_so(self, tmp_path):
         status = run_once(tmp_path / "run", with_steps(TINY_RUNS["addition"], 3))

@@ -15,17 +15,17 @@ MOST_ROWS = {
 """Rows up to which the chip wins, by precision and blocks in a cluster (docs/kernels.md)."""
 
 
-def slower_on_chip(input: Tensor, units: int) -> str | None:
+def slower_on_chip(input: Tensor, units: int, batch: int) -> str | None:
     """Why a layer that the chip holds is still quicker step by step, or None."""
-    batch, blocks = input.shape[1], onchip.cluster_size(units)
+    blocks = onchip.cluster_size(units)
     most = MOST_ROWS[product_for(input, units)]
     if batch <= next(rows for largest, rows in most.items() if blocks <= largest):
         return None
     return f"{batch} rows of {units} units are quicker step by step"
 
 
-def runner(input: Tensor, units: int) -> Callable[..., None] | None:
+def runner(input: Tensor, units: int, batch: int) -> Callable[..., None] | None:
     """What runs a unit quickest; None where neither can."""
-    if onchip.obstacle(input, units) is None and slower_on_chip(input, units) is None:
+    if onchip.obstacle(input, units) is None and slower_on_chip(input, units, batch) is None:
         return onchip.run
-    return steps.run if steps.obstacle(input) is None else None
+    return steps.run if steps.obstacle(input, units) is None else None

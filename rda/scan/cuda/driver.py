@@ -55,6 +55,10 @@ class Module:
     """The kernels of one machine code, on the device that is current when it is made."""
 
     def __init__(self, code: bytes, names: tuple[str, ...]) -> None:
+        if torch.cuda.is_current_stream_capturing():
+            raise DriverError(
+                "a kernel cannot be loaded while a CUDA graph is captured: run it once before"
+            )
         torch.cuda.synchronize()  # torch's context is now the current one
         self._module = ctypes.c_void_p()
         _call("cuModuleLoadData", ctypes.byref(self._module), code)

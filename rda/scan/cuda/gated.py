@@ -31,8 +31,9 @@ def lstm(
     """Output (time, batch, hidden), and the final h and c; `weights` as nn.LSTM lists them."""
     weight_ih, weight_hh, *biases = weights
     bias = biases[0] + biases[1] if biases else None
+    keep = _is_differentiated(input, *start, *weights)
     found: tuple[Tensor, Tensor, Tensor] = _LSTM.apply(  # type: ignore[no-untyped-call]
-        input, *start, weight_ih, weight_hh, bias, reverse, run, product
+        input, *start, weight_ih, weight_hh, bias, reverse, run, product, keep
     )
     return found
 
@@ -47,22 +48,28 @@ def gru(
 ) -> tuple[Tensor, Tensor]:
     """Output (time, batch, hidden), and the final h; `weights` as nn.GRU lists them."""
     weight_ih, weight_hh, *biases = weights
+    keep = _is_differentiated(input, *start, *weights)
     found: tuple[Tensor, Tensor] = _GRU.apply(  # type: ignore[no-untyped-call]
-        input, *start, weight_ih, weight_hh, *(biases or (None, None)), reverse, run, product
+        input, *start, weight_ih, weight_hh, *(biases or (None, None)), reverse, run, product, keep
     )
     return found
+
+
+def _is_differentiated(*tensors: Tensor | None) -> bool:
+    return torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in tensors)
 
 
 class _LSTM(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, *inputs: Any) -> tuple[Tensor, Tensor, Tensor]:
-        input, h0, c0, weight_ih, weight_hh, bias, reverse, run, product = inputs
+        input, h0, c0, weight_ih, weight_hh, bias, reverse, run, product, keep = inputs
         time, batch, units = input.shape[0], input.shape[1], weight_hh.shape[1]
         with products(product):
             projected = F.linear(input, weight_ih, bias)
-        output, cells = (input.new_empty(time, batch, units) for _ in range(2))
+        output = input.new_empty(time, batch, units)
+        cells = torch.empty_like(output) if keep else None
         h, c = (_state(input, units) for _ in range(2))
-        at = LSTMForward(*pointers(h0, c0, h, c, output, cells, projected))
+        at = LSTMForward(*pointers(h0, c0, h, c, output, cells, projected if keep else None))
         ctx.call = _Call(run, "lstm", product, Sizes(time, batch, reverse))
         ctx.call.launch("forward", weight_hh, projected, at)
         ctx.save_for_backward(input, h0, c0, weight_ih, weight_hh, output, cells, projected)
@@ -84,13 +91,13 @@ class _LSTM(torch.autograd.Function):
             d_weight_ih, d_bias = _projection(d_input, input)
             d_x = d_input @ weight_ih if ctx.needs_input_grad[0] else None
         d_bias_sum = d_bias if ctx.has_bias else None
-        return d_x, d_h0, d_c0, d_weight_ih, d_weight_hh, d_bias_sum, None, None, None
+        return d_x, d_h0, d_c0, d_weight_ih, d_weight_hh, d_bias_sum, None, None, None, None
 
 
 class _GRU(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, *inputs: Any) -> tuple[Tensor, Tensor]:
-        input, h0, weight_ih, weight_hh, bias_ih, bias_hh, reverse, run, product = inputs
+        input, h0, weight_ih, weight_hh, bias_ih, bias_hh, reverse, run, product, keep = inputs
         time, batch, units = input.shape[0], input.shape[1], weight_hh.shape[1]
         bias = last = None
         if bias_ih is not None:
@@ -100,7 +107,7 @@ class _GRU(torch.autograd.Function):
         with products(product):
             projected = F.linear(input, weight_ih, bias)
         output = input.new_empty(time, batch, units)
-        saved = input.new_empty(time, batch, 4 * units)
+        saved = input.new_empty(time, batch, 4 * units) if keep else None
         h = _state(input, units)
         at = GRUForward(*pointers(h0, last, h, output, saved))
         ctx.call = _Call(run, "gru", product, Sizes(time, batch, reverse))
@@ -137,7 +144,7 @@ class _GRU(torch.autograd.Function):
                 d_last = (ones @ d_product.flatten(0, 1)).flatten()
                 d_bias_hh = torch.cat((d_bias[: 2 * units], d_last))
         d_bias_ih = d_bias if ctx.has_bias else None
-        return d_x, d_h0, d_weight_ih, d_weight_hh, d_bias_ih, d_bias_hh, None, None, None
+        return d_x, d_h0, d_weight_ih, d_weight_hh, d_bias_ih, d_bias_hh, None, None, None, None
 
 
 class _Call(NamedTuple):

@@ -45,6 +45,8 @@ def run(
     sizes: Sizes,
 ) -> None:
     """Queue a unit's forward or backward kernel; `own` are the constants of its text."""
+    if sizes.batch == 0:
+        return
     units = weight.shape[1]
     cluster = cluster_size(units)
     constants = (("H", units), ("CLUSTER", cluster), *own)

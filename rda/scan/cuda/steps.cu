@@ -44,7 +44,8 @@ __device__ __forceinline__ void keep(const Carried& carried, float* planes, int 
   for (int k = 0; k < sizeof(Carried) / 4; ++k) planes[k * (long long)plane + place] = ((const float*)&carried)[k];
 }
 
-// A step's kernel may start while the product before it still runs, and reads all else meanwhile.
+// A step's kernel may start while the product before it still runs, and meanwhile reads what neither
+// that nor the step before it writes.
 __device__ __forceinline__ void wait_for_product() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");
@@ -80,9 +81,9 @@ extern "C" __global__ void forward_step(const ForwardWork* work, int ahead, cons
 #pragma unroll
   for (int k = 0; k < INPUTS; ++k) x[k] = load(input + k * H);
   Unit state;
-  take<Kept>(state, planes, place, plane);
   state.prepare(at, true, unit);
   wait_for_product();
+  take<Kept>(state, planes, place, plane);
 #pragma unroll
   for (int gate = 0; gate < GATES; ++gate) recurrent[gate] = product[(row * GATES + gate) * (long long)PADDED + unit];
   state.step(x, recurrent, running);
@@ -132,11 +133,11 @@ extern "C" __global__ void backward_step(const BackwardWork* work, int ahead, co
   const bool ragged = work->lengths;
   const int length = ragged ? (int)work->lengths[row] : sizes.time;
   UnitGradient state;
-  take<GradientKept>(state, planes, place, plane);
   UnitGradient::Values values;
   state.fetch(values, at, true, t, sizes.reverse ? t + 1 : t - 1, length, sizes.batch, row, unit);
   float* last = last_plane(planes, plane) + place;
   wait_for_product();
+  take<GradientKept>(state, planes, place, plane);
   const float d_hidden = returned(state, products, last, i, length, sizes, row, unit);
   float d_gates[GATES];
   state.step(values, d_hidden, t < length, d_gates);

@@ -22,8 +22,10 @@ KERNELS = (
 )  # fmt: skip
 
 
-def obstacle(input: Tensor) -> str | None:
-    """Why this cannot serve such an input, or None."""
+def obstacle(input: Tensor, units: int) -> str | None:
+    """Why this cannot serve such an input and so many units, or None."""
+    if input.dim() == 3 and input.shape[1] * units >= 2**31:
+        return f"it counts rows times units in 31 bits: {input.shape[1]} times {units} are too many"
     return launching.obstacle(input, 8, "tf32 and bf16")
 
 
@@ -130,7 +132,7 @@ class _Steps:
     def _recorded(self, steps: int) -> torch.cuda.CUDAGraph:
         if steps not in self.graphs:
             current = torch.cuda.current_stream()
-            side = _side_stream(current.cuda_stream)
+            side = _side_stream(current.device, current.cuda_stream)
             side.wait_stream(current)
             graph = torch.cuda.CUDAGraph()
             with torch.inference_mode(False), torch.no_grad(), torch.cuda.stream(side):
@@ -147,9 +149,9 @@ class _Steps:
 
 
 @cache
-def _side_stream(current: int) -> torch.cuda.Stream:
+def _side_stream(device: torch.device, current: int) -> torch.cuda.Stream:
     """For recording; one for each stream, because cuBLAS has a workspace for each."""
-    return torch.cuda.Stream()
+    return torch.cuda.Stream(device)
 
 
 _kept: OrderedDict[tuple[Any, ...], _Steps] = OrderedDict()
@@ -168,6 +170,8 @@ def run(
     sizes: Sizes,
 ) -> None:
     """Queue a unit's forward or backward pass; `own` are the constants of its text."""
+    if sizes.batch == 0:
+        return
     arguments = (direction == "forward", unit, product, own, weight, sizes.batch)
     work = (projected, weight, at, lengths, sizes)
     if torch.cuda.is_current_stream_capturing():
@@ -180,7 +184,7 @@ def run(
         if key not in _kept:
             _kept[key] = _Steps(*arguments)
             if len(_kept) > RECORDINGS:
-                torch.cuda.synchronize()
-                _kept.popitem(last=False)
+                _, oldest = _kept.popitem(last=False)
+                torch.cuda.synchronize(oldest.weight.device)
         _kept.move_to_end(key)
         _kept[key].run(*work)

@@ -1,0 +1,21 @@
+"""Whether tensors are what they seem: plain ones, or traced, transformed or made up."""
+
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor, nn
+from torch.autograd import forward_ad
+
+
+def is_plain(tensor: Tensor) -> bool:
+    """Whether this is a tensor with numbers, and nobody records what is done with it."""
+    traced = torch.compiler.is_compiling() or torch._C._get_tracing_state() is not None
+    return type(tensor) in (Tensor, nn.Parameter) and not traced
+
+
+def is_transformed(tensors: Iterable[Tensor]) -> bool:
+    """Whether this is inside torch.func (vmap, jvp, ...) or a tensor has a forward gradient."""
+    if forward_ad._current_level >= 0:
+        traced = torch.compiler.is_compiling()
+        return traced or any(forward_ad.unpack_dual(x).tangent is not None for x in tensors)
+    return torch._C._functorch.maybe_current_level() is not None
