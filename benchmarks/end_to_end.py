@@ -45,6 +45,8 @@ def render(records: Sequence[Record]) -> str:
     """One table of all runs."""
     shared = shared_environment(records)
     known = {key: fact for key, fact in shared.items() if fact != MISSING}
+    if "git commit" in known:
+        known["git commit"] = f"`{known['git commit'][:7]}`"
     facts = [f"{text}{known[key]}" for key, text in HARDWARE.items() if key in known]
     lines = [
         f"{', '.join(facts)}." if facts else "Not all of these ran on the same machine.",

@@ -45,7 +45,8 @@ def _start(case: Case, device: torch.device, cache: str) -> "subprocess.Popen[st
     question = json.dumps({"device": device.type, **asdict(case)})
     return subprocess.Popen(
         [sys.executable, __file__, question],
-        env={**os.environ, "RDA_CACHE": cache},
+        # NVRTC has a cache of its own.
+        env={**os.environ, "RDA_CACHE": cache, "CUDA_CACHE_DISABLE": "1"},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

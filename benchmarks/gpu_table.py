@@ -112,6 +112,17 @@ def _grid(part: Entry) -> list[str]:
         f"{part['time']} steps, {part['inputs']} inputs. In bold, above {SLOWER:.2f}: {slower} of "
         f"{len(cells)}. RDA's engine: {', '.join(legend)}.",
     ]
+    lines += _by_precision(cells, lambda cell: _ratio(cell, marks))
+    failed = {cell["error"]: cell for cell in cells if "error" in cell}
+    for error, cell in failed.items():
+        where = f"{cell['precision']}, {cell['units']} units, batch {cell['batch']}"
+        lines += ["", f"Not measured ({where}): {error}"]
+    return lines
+
+
+def _by_precision(cells: list[Entry], show: Callable[[Entry], str]) -> list[str]:
+    """A table for each precision, units down and batches across."""
+    lines = []
     batches = list(dict.fromkeys(cell["batch"] for cell in cells))
     for precision in dict.fromkeys(cell["precision"] for cell in cells):
         here = [cell for cell in cells if cell["precision"] == precision]
@@ -121,12 +132,54 @@ def _grid(part: Entry) -> list[str]:
             f"|---|{'---|' * len(batches)}",
         ]
         for units in dict.fromkeys(cell["units"] for cell in here):
-            shown = (_ratio(cell, marks) for cell in here if cell["units"] == units)
+            shown = (show(cell) for cell in here if cell["units"] == units)
             lines.append(f"| {units} units | {' | '.join(shown)} |")
-    failed = {cell["error"]: cell for cell in cells if "error" in cell}
-    for error, cell in failed.items():
-        where = f"{cell['precision']}, {cell['units']} units, batch {cell['batch']}"
-        lines += ["", f"Not measured ({where}): {error}"]
+    return lines
+
+
+def _engines(part: Entry) -> list[str]:
+    cells = part["cells"]
+    wrong = [cell for cell in cells if "ratio" in cell and _loses(cell)]
+    lines = [
+        "### One engine beside the other",
+        "",
+        "The time of a training step of RDA-exp-tanh in the engine graph over that in the engine "
+        f"cuda: above 1 cuda is faster. {part['time']} steps, {part['inputs']} inputs. In italics "
+        "where `auto` takes graph; in bold where it takes the one that is slower by more than a "
+        f"tenth: {len(wrong)} of {len(cells)}. -: cuda does not hold that many units.",
+    ]
+    return lines + _by_precision(cells, _choice)
+
+
+def _loses(cell: Entry) -> bool:
+    ratio = cell["ratio"] if cell["engine"] == "graph" else 1 / cell["ratio"]
+    return bool(ratio > SLOWER)
+
+
+def _choice(cell: Entry) -> str:
+    if "ratio" not in cell:
+        return "-"
+    text = f"{cell['ratio']:.2f}"
+    text = f"_{text}_" if cell["engine"] == "graph" else text
+    return f"**{text}**" if _loses(cell) else text
+
+
+def _kernels(part: Entry) -> list[str]:
+    lines = ["### Where the time of a training step goes"]
+    for step in part["steps"]:
+        lines += [
+            "",
+            f"**RDA-exp-tanh, {size(step)}, {step['precision']}, engine {step['engine']}**: "
+            f"{step['microseconds'] / 1e3:.2f} ms of kernels.",
+            "",
+            "| kernel | launches | microseconds each | share |",
+            "|---|---|---|---|",
+        ]
+        for kernel in step["kernels"]:
+            each = kernel["microseconds"] / kernel["count"]
+            share = kernel["microseconds"] / step["microseconds"]
+            name = _in_a_cell(kernel["name"])[:60]
+            lines.append(f"| `{name}` | {kernel['count']} | {each:.1f} | {share:.0%} |")
     return lines
 
 
@@ -181,6 +234,8 @@ SECTIONS: dict[str, Callable[[Entry], list[str]]] = {
     "main": _main,
     "large": _large,
     "grid": _grid,
+    "engines": _engines,
+    "kernels": _kernels,
     "overhead": _overhead,
     "first-use": _first_use,
 }

@@ -22,11 +22,13 @@ from measuring import (
     forward,
     one_line,
     peak_memory,
+    synchronise,
     take_turns,
     train,
 )
-from subjects import LAYERS, LOOPS, Subject
+from subjects import ENGINES, LAYERS, LOOPS, Subject
 from torch import nn
+from torch.profiler import ProfilerActivity, profile
 
 import rda
 from rda.training.building import build_stepper
@@ -47,7 +49,7 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Grid:
-    """Sizes at which RDA-exp-tanh meets nn.LSTM in a training step."""
+    """Sizes at which two subjects meet in a training step."""
 
     units: Sequence[int]
     batches: Sequence[int]
@@ -65,6 +67,8 @@ class Plan:
     main: Sequence[Comparison]
     large: Sequence[Comparison]
     grid: Grid
+    engines: Grid
+    kernels: Sequence[tuple[str, Case]]
     overhead: RunSettings
     overhead_steps: int
     first_use: Case
@@ -91,6 +95,18 @@ WHOLE = Plan(
         units=(64, 128, 250, 384, 512, 768, 1024, 1800, 2048),
         batches=(1, 8, 32, 100, 256, 512),
         precisions=("fp32", "tf32", "bf16"),
+    ),
+    # Around the sizes at which one engine overtakes the other.
+    engines=Grid(
+        units=(128, 250, 384, 512),
+        batches=(64, 128, 192, 256, 384, 512, 768, 1024),
+        precisions=("fp32", "tf32", "bf16"),
+        cell_seconds=0.4,
+    ),
+    kernels=(
+        ("tf32", Case(250, 100, 1000, 10)),
+        ("fp32", Case(250, 100, 1000, 10)),
+        ("bf16", Case(1800, 128, 250, 128)),
     ),
     overhead=paper_settings("multicopy", "RDA-exp-tanh"),
     overhead_steps=64,
@@ -168,25 +184,44 @@ def measure_grid(plan: Plan, device: torch.device) -> dict[str, Any]:
     return {
         "time": grid.time,
         "inputs": grid.inputs,
-        "cells": list(_grid_cells(cells, grid, device, progress)),
+        "cells": list(_cells(("nn.LSTM", "RDA-exp-tanh"), cells, grid, device, progress)),
     }
 
 
-def _grid_cells(
-    cells: list[tuple[str, int, int]], grid: Grid, device: torch.device, progress: Progress
+def measure_engines(plan: Plan, device: torch.device) -> dict[str, Any]:
+    """A training step of RDA-exp-tanh in either engine, over sizes and precisions."""
+    grid = plan.engines
+    cells = list(product(grid.precisions, grid.units, grid.batches))
+    return {
+        "time": grid.time,
+        "inputs": grid.inputs,
+        "cells": list(_cells(ENGINES, cells, grid, device, Progress(len(cells)))),
+    }
+
+
+def _cells(
+    names: tuple[str, str],
+    cells: list[tuple[str, int, int]],
+    grid: Grid,
+    device: torch.device,
+    progress: Progress,
 ) -> Iterator[dict[str, Any]]:
     for precision, units, batch in cells:
         cell: dict[str, Any] = {"precision": precision, "units": units, "batch": batch}
         try:
-            cell |= _duel(precision, Case(units, batch, grid.time, grid.inputs), grid, device)
+            case = Case(units, batch, grid.time, grid.inputs)
+            cell["engine"] = Subject("RDA-exp-tanh", precision, case, device).engine
+            cell |= _duel(names, precision, case, grid, device)
         except Exception as error:
             cell["error"] = one_line(error)
         yield cell
-        progress.step(f"grid: {precision}, {units} units")
+        progress.step(f"{precision}, {units} units")
 
 
-def _duel(precision: str, case: Case, grid: Grid, device: torch.device) -> dict[str, Any]:
-    names = ("nn.LSTM", "RDA-exp-tanh")
+def _duel(
+    names: tuple[str, str], precision: str, case: Case, grid: Grid, device: torch.device
+) -> dict[str, Any]:
+    """Both one's times, and those of the second over those of the first."""
     subjects = {name: Subject(name, precision, case, device) for name in names}
     contestants = {
         name: Contestant(subject.steps(train), device) for name, subject in subjects.items()
@@ -195,11 +230,46 @@ def _duel(precision: str, case: Case, grid: Grid, device: torch.device) -> dict[
     rounds = int(grid.cell_seconds / a_round)
     take_turns(contestants.values(), min(max(rounds, FEWEST_ROUNDS), MOST_ROUNDS))
     results = {name: contestant.result() for name, contestant in contestants.items()}
-    return {
-        "engine": subjects["RDA-exp-tanh"].engine,
-        "training": results,
-        "ratio": results["RDA-exp-tanh"]["median"] / results["nn.LSTM"]["median"],
-    }
+    first, second = (results[name]["median"] for name in names)
+    return {"training": results, "ratio": second / first}
+
+
+MOST_KERNELS = 8
+
+
+def measure_kernels(plan: Plan, device: torch.device) -> dict[str, Any]:
+    """Where the time of a training step of RDA-exp-tanh goes, kernel by kernel."""
+    steps = []
+    for precision, case in plan.kernels:
+        subject = Subject("RDA-exp-tanh", precision, case, device)
+        run = subject.steps(train)
+        run(3)
+        kinds = [ProfilerActivity.CUDA if device.type == "cuda" else ProfilerActivity.CPU]
+        with profile(activities=kinds) as profiler:
+            run(1)
+            synchronise(device)
+        found = [
+            (each.key, each.count, _own_time(each, device)) for each in profiler.key_averages()
+        ]
+        found.sort(key=lambda each: -each[2])
+        steps.append(
+            {
+                **asdict(case),
+                "precision": precision,
+                "engine": subject.engine,
+                "microseconds": sum(spent for _, _, spent in found),
+                "kernels": [
+                    {"name": name, "count": count, "microseconds": spent}
+                    for name, count, spent in found[:MOST_KERNELS]
+                ],
+            }
+        )
+    return {"steps": steps}
+
+
+def _own_time(event: Any, device: torch.device) -> float:
+    on_gpu = device.type == "cuda"
+    return float(event.self_device_time_total if on_gpu else event.self_cpu_time_total)
 
 
 def measure_overhead(plan: Plan, device: torch.device) -> dict[str, Any]:
@@ -251,6 +321,8 @@ PARTS: dict[str, Callable[[Plan, torch.device], dict[str, Any]]] = {
     "main": measure_main,
     "large": measure_large,
     "grid": measure_grid,
+    "engines": measure_engines,
+    "kernels": measure_kernels,
     "overhead": measure_overhead,
     "first-use": measure_first_use,
 }

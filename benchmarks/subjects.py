@@ -74,12 +74,15 @@ SUBJECTS: dict[str, Callable[[int, int], nn.Module]] = {
     "RWA": partial(rda.build, "RWA"),
     "rda's LSTM": partial(rda.build, "LSTM"),
     "rda's GRU": partial(rda.build, "GRU"),
+    "RDA, engine cuda": partial(rda.RDA, engine="cuda"),
+    "RDA, engine graph": partial(rda.RDA, engine="graph"),
     "RDA, engine reference": partial(rda.RDA, engine="reference"),
     "RDA, engine reference, compiled": CompiledSteps,
     "FlashRNN LSTM": FlashLSTM,
 }
 LOOPS = ("RDA, engine reference", "RDA, engine reference, compiled")
-LAYERS = tuple(name for name in SUBJECTS if name not in (*LOOPS, "FlashRNN LSTM"))
+ENGINES = ("RDA, engine cuda", "RDA, engine graph")
+LAYERS = tuple(name for name in SUBJECTS if name not in (*LOOPS, *ENGINES, "FlashRNN LSTM"))
 
 
 class Subject:

@@ -218,6 +218,28 @@ def test_whole_runs_become_one_table(tmp_path):
     assert end_to_end.read(tmp_path / "nothing") == []
 
 
+def test_engines_beside_one_another_show_where_auto_is_wrong(table):
+    cells = [
+        {**cell("tf32", 384, 100, 1.5), "engine": "cuda"},
+        {**cell("tf32", 384, 512, 0.8), "engine": "cuda"},
+        {**cell("tf32", 384, 1024, 0.7), "engine": "graph"},
+        {"precision": "tf32", "units": 600, "batch": 100, "error": "no"},
+    ]
+    part = {"time": 250, "inputs": 64, "cells": cells, "machine": MACHINE}
+    text = table.render_results({"parts": {"engines": part}})
+    assert "| 384 units | 1.50 | **0.80** | _0.70_ |" in text
+    assert "1 of 4" in text
+
+
+def test_kernels_are_shown_with_their_share(table):
+    kernel = {"name": "forward_step", "count": 250, "microseconds": 500.0}
+    size = {"units": 1800, "batch": 128, "time": 250, "inputs": 128}
+    step = {**size, "precision": "bf16", "engine": "graph", "microseconds": 2000.0}
+    part = {"steps": [{**step, "kernels": [kernel]}], "machine": MACHINE}
+    text = table.render_results({"parts": {"kernels": part}})
+    assert "| `forward_step` | 250 | 2.0 | 25% |" in text
+
+
 def test_every_part_runs_and_renders_wherever_it_is_tried(table, tmp_path):
     """On a CPU with tiny sizes; a part that is not run again stays as it was."""
     import on_gpu
@@ -230,6 +252,8 @@ def test_every_part_runs_and_renders_wherever_it_is_tried(table, tmp_path):
         main=[Comparison(Case(8, 2, 3, 4), subjects)],
         large=[Comparison(Case(12, 2, 3, 4), subjects)],
         grid=Grid((250, 16), (1, 100), ("fp32", "bf16"), time=2, inputs=3, cell_seconds=0),
+        engines=Grid((16,), (1, 2), ("fp32",), time=2, inputs=3, cell_seconds=0),
+        kernels=[("fp32", Case(8, 2, 3, 4))],
         overhead=small_settings("multicopy", "RDA-exp-tanh"),
         overhead_steps=1,
         first_use=Case(8, 2, 3, 4),
