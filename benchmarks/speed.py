@@ -8,8 +8,8 @@
 Subjects take turns within one process; figures are medians with the quartiles beside them. A
 training step is forward and backward over the whole sequence. How times are taken is said in
 on_cpu.py and on_gpu.py. On a GPU, --only runs some of the parts: main, large, grid, engines,
-kernels, overhead, first-use. Recorded with another part, those that were not run stay as they were. The commit that
-is recorded is git's, or $RDA_COMMIT.
+kernels, overhead, first-use. Recorded with another part, those that were not run stay as they
+were. The commit that is recorded is git's, or $RDA_COMMIT.
 """
 
 import argparse
