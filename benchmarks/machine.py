@@ -11,6 +11,7 @@ from pathlib import Path
 import torch
 
 import rda
+from rda.training.environment import processor
 
 FOLDER = Path(__file__).parent
 
@@ -18,7 +19,7 @@ FOLDER = Path(__file__).parent
 def machine(device: torch.device) -> dict[str, object]:
     """Hardware, versions, commit and command."""
     return {
-        "cpu": _processor(),
+        "cpu": processor(),
         "vectors": torch.backends.cpu.get_cpu_capability(),
         "threads": torch.get_num_threads(),
         **(_gpu(device) if device.type == "cuda" else {}),
@@ -31,15 +32,6 @@ def machine(device: torch.device) -> dict[str, object]:
         "date": date.today().isoformat(),
         "command": " ".join(["python", "benchmarks/speed.py", *sys.argv[1:]]),
     }
-
-
-def _processor() -> str:
-    cpuinfo = Path("/proc/cpuinfo")
-    if cpuinfo.exists():
-        for line in cpuinfo.read_text().splitlines():
-            if "model name" in line:
-                return line.split(":")[1].strip()
-    return platform.processor()
 
 
 def _gpu(device: torch.device) -> dict[str, object]:

@@ -178,34 +178,22 @@ def use_every_library(device: torch.device) -> None:
 
 def measure_grid(plan: Plan, device: torch.device) -> dict[str, Any]:
     """A training step of RDA-exp-tanh and of nn.LSTM, over sizes and precisions."""
-    grid = plan.grid
-    cells = list(product(grid.precisions, grid.units, grid.batches))
-    progress = Progress(len(cells))
-    return {
-        "time": grid.time,
-        "inputs": grid.inputs,
-        "cells": list(_cells(("nn.LSTM", "RDA-exp-tanh"), cells, grid, device, progress)),
-    }
+    return _meet(("nn.LSTM", "RDA-exp-tanh"), plan.grid, device)
 
 
 def measure_engines(plan: Plan, device: torch.device) -> dict[str, Any]:
     """A training step of RDA-exp-tanh in either engine, over sizes and precisions."""
-    grid = plan.engines
+    return _meet(ENGINES, plan.engines, device)
+
+
+def _meet(names: tuple[str, str], grid: Grid, device: torch.device) -> dict[str, Any]:
+    cells = list(_cells(names, grid, device))
+    return {"time": grid.time, "inputs": grid.inputs, "cells": cells}
+
+
+def _cells(names: tuple[str, str], grid: Grid, device: torch.device) -> Iterator[dict[str, Any]]:
     cells = list(product(grid.precisions, grid.units, grid.batches))
-    return {
-        "time": grid.time,
-        "inputs": grid.inputs,
-        "cells": list(_cells(ENGINES, cells, grid, device, Progress(len(cells)))),
-    }
-
-
-def _cells(
-    names: tuple[str, str],
-    cells: list[tuple[str, int, int]],
-    grid: Grid,
-    device: torch.device,
-    progress: Progress,
-) -> Iterator[dict[str, Any]]:
+    progress = Progress(len(cells))
     for precision, units, batch in cells:
         cell: dict[str, Any] = {"precision": precision, "units": units, "batch": batch}
         try:

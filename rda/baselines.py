@@ -21,6 +21,11 @@ from rda.scan.tracing import is_plain, is_transformed
 from rda.stacking import run_stack
 
 
+def _packed(states: list[Tensor]) -> Any:
+    """As torch hands them out: a tuple, or the only one."""
+    return states[0] if len(states) == 1 else tuple(states)
+
+
 class _Baseline(nn.RNNBase):
     """Initialisation and a learned start for a recurrent layer of torch's."""
 
@@ -66,6 +71,19 @@ class _Baseline(nn.RNNBase):
         for name in self._learned_names:
             if hasattr(self, name):
                 nn.init.zeros_(getattr(self, name))
+
+    def forward(self, input: Any, hx: Any = None) -> Any:
+        if hx is None and self.learn_initial_state:
+            hx = _packed(self._learned_start(input))
+        run = self._runner(input)
+        if run is None:
+            return super().forward(input, hx)
+        states: list[Tensor | None] = [None] * len(self._learned_names)
+        if hx is not None:
+            self.check_forward_args(input, hx, None)
+            states = [hx] if len(states) == 1 else list(hx)
+        output, final = self._run_ours(run, input, states)
+        return output, _packed(final)
 
     def _learned_start(self, input: Tensor | PackedSequence) -> list[Tensor]:
         starts = [getattr(self, name) for name in self._learned_names]
@@ -153,17 +171,6 @@ class LSTM(_Baseline, nn.LSTM):
     _gates = 4
     _run_direction = staticmethod(gated.lstm)
 
-    def forward(self, input: Any, hx: Any = None) -> Any:
-        if hx is None and self.learn_initial_state:
-            hx = tuple(self._learned_start(input))
-        run = self._runner(input)
-        if run is None:
-            return super().forward(input, hx)
-        if hx is not None:
-            self.check_forward_args(input, hx, None)
-        output, (h, c) = self._run_ours(run, input, [None, None] if hx is None else list(hx))
-        return output, (h, c)
-
 
 class GRU(_Baseline, nn.GRU):
     """torch.nn.GRU, initialised as in section 6.1 (it has no forget gate: all biases 0).
@@ -175,14 +182,3 @@ class GRU(_Baseline, nn.GRU):
     _forget_gate = None
     _gates = 3
     _run_direction = staticmethod(gated.gru)
-
-    def forward(self, input: Any, hx: Any = None) -> Any:
-        if hx is None and self.learn_initial_state:
-            (hx,) = self._learned_start(input)
-        run = self._runner(input)
-        if run is None:
-            return super().forward(input, hx)
-        if hx is not None:
-            self.check_forward_args(input, hx, None)
-        output, (h,) = self._run_ours(run, input, [hx])
-        return output, h

@@ -5,10 +5,10 @@ from torch import Tensor, nn
 
 from rda.activations import Activation, Choices
 from rda.checks import check_input, check_state
-from rda.equations import LogState, output
+from rda.equations import LogState, no_history, output
 from rda.precision import autocast_off, compute_dtype, state_dtype
 from rda.scan.dispatch import scan
-from rda.state import State, from_log, no_history, to_log
+from rda.state import State, from_log, to_log
 from rda.unit import Device, UnitModule
 
 
@@ -68,7 +68,7 @@ class _Cell(UnitModule):
     ) -> LogState:
         shape = (*input.shape[:-1], self.hidden_size)
         if state is None:
-            return no_history(input.new_zeros(shape), state_dtype(dtype))
+            return no_history(input.new_zeros(shape, dtype=state_dtype(dtype)))
         checked = check_state(state, shape, dtype, input.device, type(self).__name__)
         return to_log(checked, state_dtype(dtype))
 

@@ -130,6 +130,11 @@ def output(h: Tensor, choices: Choices) -> Tensor:
     return choices.f_o(h)
 
 
+def no_history(average: Tensor) -> LogState:
+    """A starting average with nothing behind it: it is seen by the gates and then replaced."""
+    return LogState(average, torch.full_like(average, -torch.inf))
+
+
 def weight_from_log(l: Tensor) -> Tensor:
     """log(1 + d) from l = log d: zero exactly where there is no history."""
     return softplus(l)

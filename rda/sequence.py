@@ -15,12 +15,12 @@ from rda.checks import (
     check_size,
     check_state,
 )
-from rda.equations import LogState
+from rda.equations import LogState, no_history
 from rda.packing import Packing
 from rda.precision import autocast_off, compute_dtype, state_dtype
 from rda.scan.dispatch import check_engine_name, scan
 from rda.stacking import run_stack
-from rda.state import State, from_log, no_history, to_log
+from rda.state import State, from_log, to_log
 from rda.unit import Device, UnitModule
 
 GivenState = tuple[Tensor, Tensor] | None
@@ -207,7 +207,7 @@ class SequenceLayer(UnitModule):
             started = to_log(state, wide)
         elif self.initial_average is not None:
             average = self.initial_average.unsqueeze(1)
-            started = no_history(average.expand(-1, batch, -1), wide)
+            started = no_history(average.expand(-1, batch, -1).to(wide))
         else:
             return [None] * len(self._suffixes)
         return [LogState(r, l) for r, l in zip(*(part.unbind(0) for part in started), strict=True)]

@@ -28,9 +28,3 @@ def to_log(state: State, dtype: torch.dtype) -> LogState:
 def from_log(state: LogState, average_dtype: torch.dtype) -> State:
     """The state as users carry it."""
     return State(state.r.to(average_dtype), weight_from_log(state.l))
-
-
-def no_history(average: Tensor, dtype: torch.dtype) -> LogState:
-    """A starting average with nothing behind it: it is seen by the gates and then replaced."""
-    average = average.to(dtype)
-    return LogState(average, torch.full_like(average, -torch.inf))

@@ -49,10 +49,10 @@ def select(engine: str, input: Tensor, choices: Choices, *others: Tensor) -> Sel
     passed_over: list[str] = []
     for name, candidate in ENGINES.items():
         obstacle = candidate.obstacle(tensors, choices)
-        slower = candidate.slower(tensors) if obstacle is None else None
-        if obstacle is None and slower is None:
+        reason = candidate.slower(tensors) if obstacle is None else obstacle.reason
+        if reason is None:
             return Selection(name, "; ".join([*passed_over, candidate.description]))
-        passed_over.append(f"not {name}: {slower if obstacle is None else obstacle.reason}")
+        passed_over.append(f"not {name}: {reason}")
         if obstacle is not None and obstacle.worth_telling and not torch.compiler.is_compiling():
             _tell_once(name, obstacle.reason)
     raise EngineUnavailableError("; ".join(passed_over))

@@ -69,21 +69,24 @@ def _cpu_kernel() -> Kernel:
     return kernel if kernel.obstacle() is None else eager
 
 
+def _units(tensors: tuple[Tensor, ...]) -> int:
+    """Of the recurrent weight, which comes second; 0 where it is not told."""
+    return tensors[1].shape[1] if len(tensors) > 1 else 0
+
+
 def _onchip_obstacle(tensors: tuple[Tensor, ...], choices: Choices) -> Obstacle | None:
-    units = tensors[1].shape[1] if len(tensors) > 1 else 0
-    reason = onchip.obstacle(tensors[0], units)
+    reason = onchip.obstacle(tensors[0], _units(tensors))
     return _fused_obstacle(tensors, choices) if reason is None else Obstacle(reason, False)
 
 
 def _slower_on_chip(tensors: tuple[Tensor, ...]) -> str | None:
     if len(tensors) == 1:
         return None
-    return slower_on_chip(tensors[0], tensors[1].shape[1], tensors[0].shape[1])
+    return slower_on_chip(tensors[0], _units(tensors), tensors[0].shape[1])
 
 
 def _steps_obstacle(tensors: tuple[Tensor, ...], choices: Choices) -> Obstacle | None:
-    units = tensors[1].shape[1] if len(tensors) > 1 else 0
-    reason = steps.obstacle(tensors[0], units)
+    reason = steps.obstacle(tensors[0], _units(tensors))
     if reason is not None:
         return Obstacle(reason, tensors[0].device.type == "cuda")
     return _fused_obstacle(tensors, choices)

@@ -23,7 +23,7 @@ from rda.scan.kernels import (
     run_forward,
     stored_dtype,
 )
-from rda.scan.tracing import is_plain
+from rda.scan.tracing import is_differentiated, is_plain
 
 _CHOICES = "str attention, str hidden, str output, bool discount"
 
@@ -298,7 +298,7 @@ def scan(
 ) -> tuple[Tensor, LogState]:
     """The op as an engine's `scan`."""
     tensors = (input, input_weight, bias, recurrent_weight, *(start or (None, None)))
-    keep = torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in tensors)
+    keep = is_differentiated(tensors)
     if not is_plain(input):
         output, r, l, *_ = scan_op(
             *tensors, lengths, choices.attention, choices.hidden, choices.output,

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from rda.activations import Choices
-from rda.equations import LogState
+from rda.equations import LogState, no_history
 from rda.precision import state_dtype
 
 
@@ -42,10 +42,10 @@ class FinalGradient(NamedTuple):
         return LogState(*(torch.zeros_like(like) if part is None else part for part in self))
 
 
-def no_history(input: Tensor, units: int) -> LogState:
-    """A start with nothing behind it: r = 0, l = -inf."""
-    r = input.new_zeros((input.shape[1], units), dtype=state_dtype(input.dtype))
-    return LogState(r, torch.full_like(r, -torch.inf))
+def from_nothing(input: Tensor, units: int) -> LogState:
+    """Where a scan starts that was given no state."""
+    shape = (input.shape[1], units)
+    return no_history(input.new_zeros(shape, dtype=state_dtype(input.dtype)))
 
 
 class Kernel(Protocol):
@@ -114,7 +114,7 @@ def run_forward(
     if start is not None:
         start = LogState(start.r.contiguous(), start.l.contiguous())
     elif not kernel.takes_no_start:
-        start = no_history(input, recurrent_weight.shape[1])
+        start = from_nothing(input, recurrent_weight.shape[1])
     trace = kernel.forward(
         _ready(input, dtype),
         None if input_weight is None else _ready(input_weight, dtype),
@@ -171,7 +171,7 @@ def run_backward(
     lengths = _ready_lengths(lengths, input)
     start = None if r0 is None else r0.contiguous()
     if start is None and not kernel.takes_no_start:
-        start = no_history(input, recurrent_weight.shape[1]).r
+        start = from_nothing(input, recurrent_weight.shape[1]).r
     d_projected, d_r0, d_l0 = kernel.backward(
         _ready(d_output, dtype),
         FinalGradient(*(part if part is None else part.contiguous() for part in (d_r, d_l))),

@@ -6,7 +6,7 @@ from torch.nn import functional as F
 
 from rda.activations import Choices
 from rda.equations import Gates, LogState, gates, output, stable_hidden, stable_step
-from rda.scan.kernels import no_history
+from rda.scan.kernels import from_nothing
 from rda.scan.ragged import running
 
 
@@ -22,7 +22,7 @@ def scan(
 ) -> tuple[Tensor, LogState]:
     """Shapes and meaning as in `rda.scan.dispatch.scan`."""
     if state is None:
-        state = no_history(input, recurrent_weight.shape[1])
+        state = from_nothing(input, recurrent_weight.shape[1])
     projected = input if input_weight is None else F.linear(input, input_weight, bias)
     order = range(projected.shape[0])
     going_on = None if lengths is None else running(lengths, projected)

@@ -1,4 +1,4 @@
-"""Whether tensors are what they seem: plain ones, or traced, transformed or made up."""
+"""What is being done with tensors: traced, transformed, differentiated, or nothing of that."""
 
 from collections.abc import Iterable
 
@@ -11,6 +11,11 @@ def is_plain(tensor: Tensor) -> bool:
     """Whether this is a tensor with numbers, and nobody records what is done with it."""
     traced = torch.compiler.is_compiling() or torch._C._get_tracing_state() is not None
     return type(tensor) in (Tensor, nn.Parameter) and not traced
+
+
+def is_differentiated(tensors: Iterable[Tensor | None]) -> bool:
+    """Whether autograd will ask for the gradient of one of these."""
+    return torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in tensors)
 
 
 def is_transformed(tensors: Iterable[Tensor]) -> bool:

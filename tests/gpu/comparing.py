@@ -38,9 +38,8 @@ def run(tensors, choices, engine, dtype, product, lengths=None, reverse=False):
     """Output, final state and all gradients, in float64."""
     low = torch.bfloat16 if product == "bf16" else torch.float64
     tensors = [t.to(low).double() if k < 4 else t for k, t in enumerate(tensors)]
-    kinds = [torch.bfloat16 if product == "bf16" and engine != "reference" else dtype] * 4 + [
-        dtype
-    ] * 2
+    is_low = product == "bf16" and engine != "reference"
+    kinds = [torch.bfloat16 if is_low else dtype] * 4 + [dtype] * 2
     ready = [t.to("cuda", kind).requires_grad_() for t, kind in zip(tensors, kinds, strict=True)]
     x, weight, input_weight, bias, r, l = ready
     output, final = scan(
@@ -73,3 +72,23 @@ def error(engine, time, batch, units, choices, product, lengths=None, reverse=Fa
     found = run(tensors, choices, engine, torch.float32, product, lengths, reverse)
     exact = run(tensors, choices, "reference", torch.float64, product, lengths, reverse)
     return distance(found, exact)
+
+
+def replayed_and_run(layer, x):
+    """Output and gradients on new values of x: from a CUDA graph of the layer, and without it."""
+
+    def step():
+        output, _ = layer(x)
+        return (output, *torch.autograd.grad(output.square().sum(), list(layer.parameters())))
+
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        step()
+    torch.cuda.current_stream().wait_stream(stream)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        captured = step()
+    x.copy_(torch.randn_like(x))
+    graph.replay()
+    return captured, step()

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from comparing import TOLERANCE, distance
+from comparing import TOLERANCE, distance, replayed_and_run
 from torch import nn
 
 from rda.baselines import GRU, LSTM
@@ -143,22 +143,7 @@ def test_a_cuda_graph_replays_it(name, units):
     torch.manual_seed(0)
     layer = ours(6, units).cuda()
     x = torch.randn(9, 4, 6, device="cuda")
-
-    def step():
-        output, _ = layer(x)
-        return (output, *torch.autograd.grad(output.square().sum(), list(layer.parameters())))
-
-    stream = torch.cuda.Stream()
-    stream.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(stream):
-        step()
-    torch.cuda.current_stream().wait_stream(stream)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        captured = step()
-    x.copy_(torch.randn_like(x))
-    graph.replay()
-    assert all(map(torch.equal, captured, step()))
+    assert all(map(torch.equal, *replayed_and_run(layer, x)))
 
 
 def test_torch_func_goes_to_torch():

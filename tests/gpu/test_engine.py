@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from comparing import TOLERANCE, distance, draw, error, run
+from comparing import TOLERANCE, distance, draw, error, replayed_and_run, run
 
 import rda
 from rda.activations import Choices
@@ -140,22 +140,7 @@ def test_a_cuda_graph_replays_it(engine):
     torch.manual_seed(0)
     layer = rda.RDA(5, 40, engine=engine).cuda()
     x = torch.randn(17, 6, 5, device="cuda")
-
-    def step():
-        output, _ = layer(x)
-        return (output, *torch.autograd.grad(output.square().sum(), list(layer.parameters())))
-
-    stream = torch.cuda.Stream()
-    stream.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(stream):
-        step()
-    torch.cuda.current_stream().wait_stream(stream)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        captured = step()
-    x.copy_(torch.randn_like(x))
-    graph.replay()
-    assert all(map(torch.equal, captured, step()))
+    assert all(map(torch.equal, *replayed_and_run(layer, x)))
 
 
 def test_another_stream_is_kept_in_order(engine):

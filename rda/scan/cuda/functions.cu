@@ -34,6 +34,14 @@ __device__ __forceinline__ float load(const Stored* from) { return *from; }
 __device__ __forceinline__ void store(Stored* to, float x) { *to = x; }
 #endif
 
+// What a unit had at the step before this one: of the sequence, or where there is none, of its start
+// (null: zeros).
+__device__ __forceinline__ float value_before(const Stored* sequence, const float* start, int before, int length,
+                                              int batch, int row, int unit) {
+  if (before >= 0 && before < length) return load(sequence + (before * (long long)batch + row) * H + unit);
+  return start ? start[row * (long long)H + unit] : 0.0f;
+}
+
 // The hardware's approximations are good to some 2^-21. With products of full precision, and where
 // an error would add up over time, the exact functions are used.
 __device__ __forceinline__ float inverse(float x) {

@@ -10,6 +10,7 @@ from torch.nn import functional as F
 
 from rda.scan.cuda.launching import Sizes, on_device, pointers, products, structure
 from rda.scan.kernels import projection_gradients, recurrent_gradient
+from rda.scan.tracing import is_differentiated
 
 # In the order of the structs in lstm.cu and gru.cu.
 LSTMForward = structure("LSTMForward", "h0 c0 h c output cells saved")
@@ -31,7 +32,7 @@ def lstm(
     """Output (time, batch, hidden), and the final h and c; `weights` as nn.LSTM lists them."""
     weight_ih, weight_hh, *biases = weights
     bias = biases[0] + biases[1] if biases else None
-    keep = _is_differentiated(input, *start, *weights)
+    keep = is_differentiated((input, *start, *weights))
     found: tuple[Tensor, Tensor, Tensor] = _LSTM.apply(  # type: ignore[no-untyped-call]
         input, *start, weight_ih, weight_hh, bias, reverse, run, product, keep
     )
@@ -48,15 +49,11 @@ def gru(
 ) -> tuple[Tensor, Tensor]:
     """Output (time, batch, hidden), and the final h; `weights` as nn.GRU lists them."""
     weight_ih, weight_hh, *biases = weights
-    keep = _is_differentiated(input, *start, *weights)
+    keep = is_differentiated((input, *start, *weights))
     found: tuple[Tensor, Tensor] = _GRU.apply(  # type: ignore[no-untyped-call]
         input, *start, weight_ih, weight_hh, *(biases or (None, None)), reverse, run, product, keep
     )
     return found
-
-
-def _is_differentiated(*tensors: Tensor | None) -> bool:
-    return torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in tensors)
 
 
 class _LSTM(torch.autograd.Function):

@@ -87,10 +87,7 @@ struct UnitGradient : GradientKept {
     of = Values{};
     if (!wanted) return;
     of.d_out = load(at.d_output + (t * (long long)batch + row) * H + unit);
-    if (before >= 0 && before < length)
-      of.h_before = load(at.output + (before * (long long)batch + row) * H + unit);
-    else if (at.h0)
-      of.h_before = at.h0[row * (long long)H + unit];
+    of.h_before = value_before(at.output, at.h0, before, length, batch, row, unit);
     const Stored* saved = at.saved + (t * (long long)batch + row) * SAVED * H + unit;
     of.r = load(saved);
     of.z = load(saved + H);

@@ -96,10 +96,7 @@ struct UnitGradient : GradientKept {
     const long long place = (t * (long long)batch + row) * H + unit;
     of.d_out = load(at.d_output + place);
     of.c = load(at.cells + place);
-    if (before >= 0 && before < length)
-      of.c_before = load(at.cells + (before * (long long)batch + row) * H + unit);
-    else if (at.c0)
-      of.c_before = at.c0[row * (long long)H + unit];
+    of.c_before = value_before(at.cells, at.c0, before, length, batch, row, unit);
     const Stored* saved = at.saved + (t * (long long)batch + row) * INPUTS * H + unit;
     of.i = load(saved);
     of.f = load(saved + H);

@@ -53,6 +53,17 @@ __device__ __forceinline__ void barrier_expect(u32 barrier, u32 bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
 }
 
+// Two of them, each for so many bytes; after it nobody in the cluster sends too early.
+__device__ __forceinline__ void open_barriers(u32 first, u32 bytes) {
+  if (threadIdx.x == 0) {
+    for (int buffer = 0; buffer < 2; ++buffer) {
+      barrier_init(first + 8 * buffer);
+      barrier_expect(first + 8 * buffer, bytes);
+    }
+  }
+  cluster_sync();
+}
+
 __device__ __forceinline__ void barrier_wait(u32 barrier, u32 parity) {
   asm volatile(
       "{\n.reg .pred done;\n"
@@ -263,13 +274,7 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
   state.prepare(unit_memory, active, unit);
   state.start(unit_memory, active, row, unit);
 
-  if (threadIdx.x == 0) {
-    for (int buffer = 0; buffer < 2; ++buffer) {
-      barrier_init(arrived + 8 * buffer);
-      barrier_expect(arrived + 8 * buffer, bytes);
-    }
-  }
-  cluster_sync();
+  open_barriers(arrived, bytes);
   send_hidden(state.hidden(), h_row, arrived, rank, lane);
 
   // Two steps ahead, because memory takes longer to answer than a step takes.
@@ -354,13 +359,7 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
   UnitGradient state;
   state.start(unit_memory, active, row, unit);
 
-  if (threadIdx.x == 0) {
-    for (int buffer = 0; buffer < 2; ++buffer) {
-      barrier_init(arrived + 8 * buffer);
-      barrier_expect(arrived + 8 * buffer, bytes);
-    }
-  }
-  cluster_sync();
+  open_barriers(arrived, bytes);
 
   float d_hidden = state.first();
   bool was_running = false;

@@ -181,10 +181,7 @@ struct UnitGradient : GradientKept {
     of.d_out = load(at.d_output + place);
     if (OUTPUT_TANH && !OUTPUT_AGAIN) of.out = load(at.output + place);
     if (HIDDEN_TANH || OUTPUT_AGAIN) of.r = load(at.averages + place);
-    if (before >= 0 && before < length)
-      of.r_before = load(at.averages + (before * (long long)batch + row) * H + unit);
-    else if (at.r0)
-      of.r_before = at.r0[row * (long long)H + unit];
+    of.r_before = value_before(at.averages, at.r0, before, length, batch, row, unit);
     const Stored* saved = at.saved + (t * (long long)batch + row) * INPUTS * H + unit;
     of.u = load(saved);
     of.tanh_g = load(saved + H);
