@@ -25,6 +25,8 @@ from rda.scan.kernels import (
 )
 from rda.scan.tracing import is_differentiated, is_plain
 
+# The engine `graph` keeps buffers of its own, which torch.compile's own graphs must not own.
+_TAGS = (torch.Tag.cudagraph_unsafe,)
 _CHOICES = "str attention, str hidden, str output, bool discount"
 
 
@@ -63,6 +65,7 @@ scan_op = torch.library.custom_op(
     "rda::scan",
     _forward,
     mutates_args=(),
+    tags=_TAGS,
     schema="(Tensor input, Tensor? input_weight, Tensor? bias, Tensor recurrent_weight, "
     f"Tensor? r0, Tensor? l0, Tensor? lengths, {_CHOICES}, bool reverse, bool keep, str engine) "
     "-> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)",
@@ -135,6 +138,7 @@ scan_backward_op = torch.library.custom_op(
     "rda::scan_backward",
     _backward_pass,
     mutates_args=(),
+    tags=_TAGS,
     schema="(Tensor d_output, Tensor? d_r, Tensor? d_l, Tensor input, Tensor? input_weight, "
     "Tensor recurrent_weight, Tensor? r0, Tensor output_sequence, Tensor averages, Tensor saved, "
     f"Tensor slopes, Tensor? lengths, {_CHOICES}, bool reverse, bool needs_input, str engine) "

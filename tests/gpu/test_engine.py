@@ -212,6 +212,57 @@ def test_an_empty_batch(engine):
     assert not layer.weight_hh_l0.grad.any()
 
 
+@pytest.mark.parametrize("batch", [1, 4, 32])
+def test_a_recording_owns_the_memory_that_it_writes_to(batch):
+    """cuBLAS's workspace too, which torch frees on request and others then are given."""
+    torch.manual_seed(0)
+    layer = rda.RDA(5, 1800, engine="graph").cuda()
+    x = torch.randn(64, batch, 5, device="cuda")
+
+    def step():
+        output, _ = layer(x)
+        return (output, *torch.autograd.grad(output.sum(), list(layer.parameters())))
+
+    expected = step()
+    torch._C._cuda_clearCublasWorkspaces()
+    torch.cuda.empty_cache()
+    taken = [torch.zeros(2**20, device="cuda") for _ in range(64)]
+    assert all(map(torch.equal, step(), expected))
+    assert not any(tensor.any() for tensor in taken)
+
+
+def test_torch_compile_with_graphs_of_its_own(engine):
+    torch.manual_seed(0)
+    layer = rda.RDA(5, 40, engine=engine).cuda()
+    compiled = torch.compile(layer, mode="reduce-overhead")
+    for _ in range(4):
+        x = torch.randn(17, 6, 5, device="cuda")
+        gradients = []
+        for module in (layer, compiled):
+            output, _ = module(x)
+            gradients.append(torch.autograd.grad(output.square().sum(), list(layer.parameters())))
+        for plain, traced in zip(*gradients, strict=True):
+            torch.testing.assert_close(plain, traced, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("switch", "value"),
+    [
+        (lambda: torch.backends, "tf32"),
+        (lambda: torch.backends.cuda.matmul, "tf32"),
+        (lambda: torch.backends.cuda.matmul, "ieee"),
+        (lambda: torch.backends.cudnn.rnn, "ieee"),
+    ],
+    ids=["all", "matmul", "matmul off", "rnn"],
+)
+def test_torchs_newer_switches_of_precision(engine, switch, value, monkeypatch):
+    monkeypatch.setattr(switch(), "fp32_precision", value)
+    layer = rda.RDA(5, 40, engine=engine).cuda()
+    output, _ = layer(torch.randn(9, 4, 5, device="cuda"))
+    output.sum().backward()
+    assert switch().fp32_precision == value
+
+
 def test_loading_a_kernel_while_a_graph_is_captured_is_refused_in_words(engine):
     layer = rda.RDA(5, 47, engine=engine).cuda()
     x = torch.randn(9, 4, 5, device="cuda")

@@ -8,6 +8,7 @@ import torch
 
 MAX_DYNAMIC_SHARED_BYTES = 8
 NON_PORTABLE_CLUSTER = 14
+NON_BLOCKING = 1
 
 
 class _Attribute(ctypes.Structure):
@@ -49,6 +50,13 @@ def _call(name: str, *arguments: object) -> None:
         _driver().cuGetErrorString(code, ctypes.byref(reason))
         said = reason.value.decode() if reason.value else f"error {code}"
         raise DriverError(f"{name}: {said}")
+
+
+def new_stream() -> int:
+    """The handle of a stream on the current device that nobody has used, for good."""
+    stream = ctypes.c_void_p()
+    _call("cuStreamCreate", ctypes.byref(stream), NON_BLOCKING)
+    return int(stream.value or 0)
 
 
 class Module:

@@ -1,6 +1,7 @@
 """What both ways to run a unit on a GPU share: arguments, precision, compiling."""
 
 import ctypes
+import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
@@ -55,13 +56,21 @@ def obstacle(input: Tensor, oldest: int, without: str) -> str | None:
         return "it is written for NVIDIA's GPUs"
     if input.dtype == torch.float64:
         return "it works in float32, and the tensors are float64"
-    # While torch.compile traces nothing is asked of the machine; the op finds out when it runs.
-    return None if torch.compiler.is_compiling() else _missing(input.device, oldest, without)
+    missing: str | None = _missing(input.device, oldest, without)
+    return missing
 
 
+# Asked while torch.compile traces too, so that what it traces can run on this machine.
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+def capability(device: torch.device) -> tuple[int, int]:
+    """Of the GPU; where there is none, one that can do everything."""
+    return torch.cuda.get_device_capability(device) if torch.cuda.is_available() else (9, 0)
+
+
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
 @cache
 def _missing(device: torch.device, oldest: int, without: str) -> str | None:
-    major, minor = torch.cuda.get_device_capability(device)
+    major, minor = capability(device)
     if major < oldest:
         return f"it needs {without} (sm_{oldest}0), and this GPU is an sm_{major}{minor}"
     try:
@@ -86,22 +95,30 @@ def product_for(input: Tensor, units: int) -> str:
         return "fp32"
     if input.dtype == torch.bfloat16:
         return "bf16"
-    return "tf32" if input.dtype == torch.float16 or torch.backends.cudnn.allow_tf32 else "fp32"
+    return "tf32" if input.dtype == torch.float16 or _wanted_for_recurrent_layers() else "fp32"
 
 
-def products(product: str) -> AbstractContextManager[None]:
-    """Where torch's own float32 products have the precision of the kernel's."""
-    wanted = product != "fp32"
-    return nullcontext() if torch.backends.cuda.matmul.allow_tf32 == wanted else _allowing(wanted)
+def _wanted_for_recurrent_layers() -> bool:
+    """Whether torch's switches allow tf32, the most particular one that is set."""
+    switches = (torch.backends.cudnn.rnn, torch.backends.cudnn, torch.backends)
+    found = (str(switch.fp32_precision) for switch in switches)
+    return next((value for value in found if value != "none"), "ieee") == "tf32"
+
+
+_switch = threading.RLock()
 
 
 @contextmanager
-def _allowing(tf32: bool) -> Iterator[None]:
-    torch.backends.cuda.matmul.allow_tf32 = tf32
-    try:
-        yield
-    finally:
-        torch.backends.cuda.matmul.allow_tf32 = not tf32
+def products(product: str) -> Iterator[None]:
+    """Where torch's own float32 products have the precision of the kernel's."""
+    matmul = torch.backends.cuda.matmul
+    with _switch:  # it is one for all threads
+        before = matmul.fp32_precision
+        matmul.fp32_precision = "ieee" if product == "fp32" else "tf32"
+        try:
+            yield
+        finally:
+            matmul.fp32_precision = before
 
 
 @cache
@@ -112,5 +129,5 @@ def module(
     here = Path(__file__).parent
     source = "".join((here / f"{name}.cu").read_text() for name in ("functions", unit, frame))
     values = {"PRODUCT": PRODUCTS[product], **dict(constants)}
-    capability = torch.cuda.get_device_capability(device)
-    return Module(nvrtc.compiled(source, values, capability), kernels)
+    architecture = torch.cuda.get_device_capability(device)
+    return Module(nvrtc.compiled(source, values, architecture), kernels)

@@ -2,7 +2,6 @@
 
 import ctypes
 
-import torch
 from torch import Tensor
 
 from rda.scan.cuda import launching
@@ -21,8 +20,8 @@ def obstacle(input: Tensor, units: int) -> str | None:
     product = launching.product_for(input, units)
     if units > LARGEST[product]:
         return f"it holds {LARGEST[product]} units on chip in {product}, and these are {units}"
-    if cluster_size(units) > 8 and not torch.compiler.is_compiling():
-        major, minor = torch.cuda.get_device_capability(input.device)
+    if cluster_size(units) > 8:
+        major, minor = launching.capability(input.device)
         if major >= 12:
             return f"an sm_{major}{minor} has clusters of 8 blocks, and {units} units need more"
     return None

@@ -3,6 +3,7 @@
 import ctypes
 import threading
 from collections import OrderedDict
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -10,12 +11,13 @@ import torch
 from torch import Tensor
 
 from rda.scan.cuda import launching
+from rda.scan.cuda.driver import new_stream
 from rda.scan.cuda.launching import Constants, Pointer, Sizes, pointer
 
 CHUNKS = (64, 8, 1)
 """Steps of a recording; a sequence is replayed in as few pieces as these allow."""
-RECORDINGS = 16
-"""How many shapes keep their buffers and recordings."""
+MOST_KEPT, MOST_BYTES = 16, 2**31
+"""How many shapes keep their buffers and recordings, and how much memory they may hold."""
 THREADS, PLANES = 128, 3
 KERNELS = (
     "advance", "forward_begin", "forward_step", "backward_begin", "backward_step", "backward_end"
@@ -25,7 +27,9 @@ KERNELS = (
 def obstacle(input: Tensor, units: int) -> str | None:
     """Why this cannot serve such an input and so many units, or None."""
     if input.dim() == 3 and input.shape[1] * units >= 2**31:
-        return f"it counts rows times units in 31 bits: {input.shape[1]} times {units} are too many"
+        return (
+            f"it counts rows times units in 31 bits, and these are {input.shape[1]} times {units}"
+        )
     return launching.obstacle(input, 8, "tf32 and bf16")
 
 
@@ -66,6 +70,8 @@ class _Steps:
             self.planes = torch.empty(PLANES, batch, self.units, device=device)
             self.work = torch.zeros(256, dtype=torch.uint8, device=device)
         self.graphs: dict[int, torch.cuda.CUDAGraph] = {}
+        held = (self.weight, self.operand, self.result, self.planes)
+        self.bytes = sum(tensor.nbytes for tensor in held)
 
     def run(
         self,
@@ -81,9 +87,9 @@ class _Steps:
         before = (pointer(projected),) if self.is_forward else ()
         given = make(0, *before, at, pointer(lengths), sizes)
         if self.is_forward:
-            self._launch("forward_begin", given, *self._at(self.work, self.operand, self.planes))
+            self._launch("forward_begin", given, *_at(self.work, self.operand, self.planes))
         else:
-            self._launch("backward_begin", given, *self._at(self.work, self.planes))
+            self._launch("backward_begin", given, *_at(self.work, self.planes))
         if torch.cuda.is_current_stream_capturing():
             self._queue(sizes.time)
         else:
@@ -93,10 +99,7 @@ class _Steps:
                     self._recorded(steps).replay()
                 left %= steps
         if not self.is_forward:
-            self._launch("backward_end", *self._at(self.work, self.result, self.planes))
-
-    def _at(self, *tensors: Tensor) -> list[Pointer]:
-        return [pointer(tensor) for tensor in tensors]
+            self._launch("backward_end", *_at(self.work, self.result, self.planes))
 
     def _launch(self, kernel: str, *arguments: Any) -> None:
         self.module.launch(kernel, self.blocks, THREADS, *arguments)
@@ -109,7 +112,7 @@ class _Steps:
 
     def _queue(self, steps: int) -> None:
         """Queue the next steps on the current stream."""
-        work, *others = self._at(self.work, self.result, self.operand, self.planes)
+        work, *others = _at(self.work, self.result, self.operand, self.planes)
         for ahead in range(steps):
             if self.is_forward:
                 self._multiply()
@@ -132,26 +135,46 @@ class _Steps:
     def _recorded(self, steps: int) -> torch.cuda.CUDAGraph:
         if steps not in self.graphs:
             current = torch.cuda.current_stream()
-            side = _side_stream(current.device, current.cuda_stream)
-            side.wait_stream(current)
-            graph = torch.cuda.CUDAGraph()
-            with torch.inference_mode(False), torch.no_grad(), torch.cuda.stream(side):
-                # Once unrecorded, so that cuBLAS has its workspace; the result is as before.
-                self._multiply()
-                graph.capture_begin(capture_error_mode="thread_local")
-                try:
-                    self._queue(steps)
-                finally:
-                    graph.capture_end()
-            current.wait_stream(side)
-            self.graphs[steps] = graph
+            with torch.inference_mode(False), torch.no_grad():
+                side = _recording_stream(current, torch.cuda.current_blas_handle())
+                side.wait_stream(current)
+                self.graphs[steps] = _record(side, lambda: self._queue(steps))
+                current.wait_stream(side)
         return self.graphs[steps]
 
 
-@cache
-def _side_stream(device: torch.device, current: int) -> torch.cuda.Stream:
-    """For recording; one for each stream, because cuBLAS has a workspace for each."""
-    return torch.cuda.Stream(device)
+def _at(*tensors: Tensor) -> list[Pointer]:
+    return [pointer(tensor) for tensor in tensors]
+
+
+def _record(stream: torch.cuda.Stream, work: Callable[[], object]) -> torch.cuda.CUDAGraph:
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.stream(stream):
+        graph.capture_begin(capture_error_mode="thread_local")
+        try:
+            work()
+        finally:
+            graph.capture_end()
+    return graph
+
+
+_streams: dict[tuple[int, int, int], tuple[torch.cuda.Stream, torch.cuda.CUDAGraph]] = {}
+
+
+def _recording_stream(current: torch.cuda.Stream, handle: int) -> torch.cuda.Stream:
+    """A stream on which to record what is replayed on `current`.
+
+    cuBLAS has a workspace for each stream and handle, at an address that recordings keep. Here
+    it is allocated by a first recording, in memory that stays that recording's own. Streams from
+    torch's pool may have one already, which others use, or free.
+    """
+    key = (current.device.index, current.cuda_stream, handle)
+    if key not in _streams:
+        stream = torch.cuda.ExternalStream(new_stream(), current.device)
+        square = torch.zeros(64, 64, device=current.device)
+        stream.wait_stream(current)
+        _streams[key] = stream, _record(stream, lambda: square.mm(square))
+    return _streams[key][0]
 
 
 _kept: OrderedDict[tuple[Any, ...], _Steps] = OrderedDict()
@@ -183,8 +206,15 @@ def run(
     with _turn:
         if key not in _kept:
             _kept[key] = _Steps(*arguments)
-            if len(_kept) > RECORDINGS:
-                _, oldest = _kept.popitem(last=False)
-                torch.cuda.synchronize(oldest.weight.device)
+            _forget_the_oldest()
         _kept.move_to_end(key)
         _kept[key].run(*work)
+
+
+def _forget_the_oldest() -> None:
+    """All but the newest, as far as they are too many or too large."""
+    while len(_kept) > MOST_KEPT or sum(each.bytes for each in _kept.values()) > MOST_BYTES:
+        if len(_kept) == 1:
+            return
+        _, oldest = _kept.popitem(last=False)
+        torch.cuda.synchronize(oldest.weight.device)
