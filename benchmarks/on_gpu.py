@@ -9,6 +9,7 @@ before the subject's first: what an engine keeps from step to step counts.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from itertools import product
 from typing import Any, Literal
 
@@ -49,7 +50,7 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Grid:
-    """Sizes at which two subjects meet in a training step."""
+    """Sizes at which subjects meet in a training step."""
 
     units: Sequence[int]
     batches: Sequence[int]
@@ -67,7 +68,7 @@ class Plan:
     main: Sequence[Comparison]
     large: Sequence[Comparison]
     grid: Grid
-    engines: Grid
+    engines: Sequence[Grid]
     kernels: Sequence[tuple[str, Case]]
     overhead: RunSettings
     overhead_steps: int
@@ -78,6 +79,7 @@ class Plan:
 
 
 FEW = ("nn.LSTM", "nn.GRU", "RDA-exp-tanh")
+ENGINE_BATCHES = (32, 64, 96, 128, 192, 256, 384, 512, 768, 1024)
 WHOLE = Plan(
     main=(
         Comparison(
@@ -97,11 +99,9 @@ WHOLE = Plan(
         precisions=("fp32", "tf32", "bf16"),
     ),
     # Around the sizes at which one engine overtakes the other.
-    engines=Grid(
-        units=(128, 250, 384, 512),
-        batches=(64, 128, 192, 256, 384, 512, 768, 1024),
-        precisions=("fp32", "tf32", "bf16"),
-        cell_seconds=0.4,
+    engines=(
+        Grid((128, 252, 384, 512), ENGINE_BATCHES, ("fp32", "tf32", "bf16"), cell_seconds=0.3),
+        Grid((640, 1024, 1400, 1800, 2048), ENGINE_BATCHES, ("bf16",), cell_seconds=0.3),
     ),
     kernels=(
         ("tf32", Case(250, 100, 1000, 10)),
@@ -178,20 +178,26 @@ def use_every_library(device: torch.device) -> None:
 
 def measure_grid(plan: Plan, device: torch.device) -> dict[str, Any]:
     """A training step of RDA-exp-tanh and of nn.LSTM, over sizes and precisions."""
-    return _meet(("nn.LSTM", "RDA-exp-tanh"), plan.grid, device)
+    names = ("nn.LSTM", "RDA-exp-tanh")
+    cells = list(_cells(plan.grid, device, partial(_duel, names)))
+    return {"time": plan.grid.time, "inputs": plan.grid.inputs, "cells": cells}
 
 
 def measure_engines(plan: Plan, device: torch.device) -> dict[str, Any]:
-    """A training step of RDA-exp-tanh in either engine, over sizes and precisions."""
-    return _meet(ENGINES, plan.engines, device)
+    """A training step of RDA-exp-tanh in every engine that can, over sizes and precisions."""
+    cells = [cell for grid in plan.engines for cell in _cells(grid, device, _engines_meet)]
+    return {"time": plan.engines[0].time, "inputs": plan.engines[0].inputs, "cells": cells}
 
 
-def _meet(names: tuple[str, str], grid: Grid, device: torch.device) -> dict[str, Any]:
-    cells = list(_cells(names, grid, device))
-    return {"time": grid.time, "inputs": grid.inputs, "cells": cells}
+def _engines_meet(precision: str, case: Case, grid: Grid, device: torch.device) -> dict[str, Any]:
+    subjects = {name: Subject(f"RDA, engine {name}", precision, case, device) for name in ENGINES}
+    able = {name: subject for name, subject in subjects.items() if subject.can_run}
+    return {"training": _race(able, grid, device)}
 
 
-def _cells(names: tuple[str, str], grid: Grid, device: torch.device) -> Iterator[dict[str, Any]]:
+def _cells(
+    grid: Grid, device: torch.device, meet: Callable[..., dict[str, Any]]
+) -> Iterator[dict[str, Any]]:
     cells = list(product(grid.precisions, grid.units, grid.batches))
     progress = Progress(len(cells))
     for precision, units, batch in cells:
@@ -199,7 +205,7 @@ def _cells(names: tuple[str, str], grid: Grid, device: torch.device) -> Iterator
         try:
             case = Case(units, batch, grid.time, grid.inputs)
             cell["engine"] = Subject("RDA-exp-tanh", precision, case, device).engine
-            cell |= _duel(names, precision, case, grid, device)
+            cell |= meet(precision, case, grid, device)
         except Exception as error:
             cell["error"] = one_line(error)
         yield cell
@@ -211,15 +217,19 @@ def _duel(
 ) -> dict[str, Any]:
     """Both one's times, and those of the second over those of the first."""
     subjects = {name: Subject(name, precision, case, device) for name in names}
+    results = _race(subjects, grid, device)
+    first, second = (results[name]["median"] for name in names)
+    return {"training": results, "ratio": second / first}
+
+
+def _race(subjects: Mapping[str, Subject], grid: Grid, device: torch.device) -> dict[str, Any]:
     contestants = {
         name: Contestant(subject.steps(train), device) for name, subject in subjects.items()
     }
     a_round = sum(contestant.turn_seconds for contestant in contestants.values())
     rounds = int(grid.cell_seconds / a_round)
     take_turns(contestants.values(), min(max(rounds, FEWEST_ROUNDS), MOST_ROUNDS))
-    results = {name: contestant.result() for name, contestant in contestants.items()}
-    first, second = (results[name]["median"] for name in names)
-    return {"training": results, "ratio": second / first}
+    return {name: contestant.result() for name, contestant in contestants.items()}
 
 
 MOST_KERNELS = 8

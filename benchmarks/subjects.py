@@ -66,6 +66,9 @@ class FlashLSTM(nn.Module):
         return "flashrnn"
 
 
+ENGINES = ("cuda", "grid", "graph")
+"""Those that serve on a GPU."""
+
 SUBJECTS: dict[str, Callable[[int, int], nn.Module]] = {
     "nn.LSTM": nn.LSTM,
     "nn.GRU": nn.GRU,
@@ -74,15 +77,16 @@ SUBJECTS: dict[str, Callable[[int, int], nn.Module]] = {
     "RWA": partial(rda.build, "RWA"),
     "rda's LSTM": partial(rda.build, "LSTM"),
     "rda's GRU": partial(rda.build, "GRU"),
-    "RDA, engine cuda": partial(rda.RDA, engine="cuda"),
-    "RDA, engine graph": partial(rda.RDA, engine="graph"),
+    **{f"RDA, engine {name}": partial(rda.RDA, engine=name) for name in ENGINES},
     "RDA, engine reference": partial(rda.RDA, engine="reference"),
     "RDA, engine reference, compiled": CompiledSteps,
     "FlashRNN LSTM": FlashLSTM,
 }
 LOOPS = ("RDA, engine reference", "RDA, engine reference, compiled")
-ENGINES = ("RDA, engine cuda", "RDA, engine graph")
-LAYERS = tuple(name for name in SUBJECTS if name not in (*LOOPS, *ENGINES, "FlashRNN LSTM"))
+LAYERS = (
+    *("nn.LSTM", "nn.GRU"),
+    *("RDA-exp-tanh", "RDA-sigmoid-id", "RWA", "rda's LSTM", "rda's GRU"),
+)
 
 
 class Subject:
@@ -106,6 +110,14 @@ class Subject:
                     action(self.model, self.input)
 
         return run
+
+    @property
+    def can_run(self) -> bool:
+        """Whether the engine that it names serves at this size."""
+        try:
+            return bool(self.engine)
+        except rda.EngineUnavailableError:
+            return False
 
     @property
     def engine(self) -> str:

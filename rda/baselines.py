@@ -14,8 +14,8 @@ from torch.nn.utils.rnn import PackedSequence
 from rda.checks import check_flag
 from rda.initialisation import bias_gates_, xavier_gates_
 from rda.names import look_up
-from rda.scan.cuda import gated, onchip
-from rda.scan.cuda.choosing import runner
+from rda.scan.cuda import gated
+from rda.scan.cuda.choosing import WAYS, Layer, quickest
 from rda.scan.cuda.launching import product_for
 from rda.scan.tracing import is_plain, is_transformed
 from rda.stacking import run_stack
@@ -75,14 +75,14 @@ class _Baseline(nn.RNNBase):
     def forward(self, input: Any, hx: Any = None) -> Any:
         if hx is None and self.learn_initial_state:
             hx = _packed(self._learned_start(input))
-        run = self._runner(input)
-        if run is None:
+        name = self._way(input)
+        if name is None:
             return super().forward(input, hx)
         states: list[Tensor | None] = [None] * len(self._learned_names)
         if hx is not None:
             self.check_forward_args(input, hx, None)
             states = [hx] if len(states) == 1 else list(hx)
-        output, final = self._run_ours(run, input, states)
+        output, final = self._run_ours(WAYS[name].run, input, states)
         return output, _packed(final)
 
     def _learned_start(self, input: Tensor | PackedSequence) -> list[Tensor]:
@@ -95,7 +95,7 @@ class _Baseline(nn.RNNBase):
             batch = input.shape[0 if self.batch_first else 1]
         return [start.unsqueeze(1).expand(-1, batch, -1).contiguous() for start in starts]
 
-    def _runner(self, input: Any) -> Callable[..., None] | None:
+    def _way(self, input: Any) -> str | None:
         """What runs this on a GPU instead of cuDNN: same weights, same results."""
         if self.engine == "torch" or not torch.backends.cudnn.enabled or self.proj_size:
             return None
@@ -106,13 +106,14 @@ class _Baseline(nn.RNNBase):
             return None
         if not is_plain(input) or is_transformed(chain([input], self.parameters())):
             return None
-        return runner(input, self.hidden_size, input.shape[0 if self.batch_first else 1])
+        batch = input.shape[0 if self.batch_first else 1]
+        return quickest(Layer(input, self.hidden_size, self._gates, batch))
 
     def engine_for(self, input: Tensor) -> str:
         """What runs this layer on such an input."""
-        run = self._runner(input)
-        if run is not None:
-            return "cuda" if run is onchip.run else "graph"
+        name = self._way(input)
+        if name is not None:
+            return name
         return "cuDNN" if input.is_cuda and torch.backends.cudnn.enabled else "torch.nn"
 
     def _check(self, input: Tensor, states: list[Tensor | None]) -> None:

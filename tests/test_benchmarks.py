@@ -219,15 +219,21 @@ def test_whole_runs_become_one_table(tmp_path):
 
 
 def test_engines_beside_one_another_show_where_auto_is_wrong(table):
+
+    def met(batch, chosen, **medians):
+        times = {name: {"median": median} for name, median in medians.items()}
+        size = {"precision": "bf16", "units": 384, "batch": batch}
+        return {**size, "engine": chosen, "training": times}
+
     cells = [
-        {**cell("tf32", 384, 100, 1.5), "engine": "cuda"},
-        {**cell("tf32", 384, 512, 0.8), "engine": "cuda"},
-        {**cell("tf32", 384, 1024, 0.7), "engine": "graph"},
-        {"precision": "tf32", "units": 600, "batch": 100, "error": "no"},
+        met(100, "cuda", cuda=2.0, grid=4.0, graph=3.0),
+        met(512, "cuda", cuda=5.0, graph=4.0),
+        met(1024, "graph", graph=7.0),
+        {"precision": "bf16", "units": 600, "batch": 100, "error": "no"},
     ]
     part = {"time": 250, "inputs": 64, "cells": cells, "machine": MACHINE}
     text = table.render_results({"parts": {"engines": part}})
-    assert "| 384 units | 1.50 | **0.80** | _0.70_ |" in text
+    assert "| 384 units | cuda 1.50 | **graph 1.25** | graph |" in text
     assert "1 of 4" in text
 
 
@@ -252,7 +258,7 @@ def test_every_part_runs_and_renders_wherever_it_is_tried(table, tmp_path):
         main=[Comparison(Case(8, 2, 3, 4), subjects)],
         large=[Comparison(Case(12, 2, 3, 4), subjects)],
         grid=Grid((250, 16), (1, 100), ("fp32", "bf16"), time=2, inputs=3, cell_seconds=0),
-        engines=Grid((16,), (1, 2), ("fp32",), time=2, inputs=3, cell_seconds=0),
+        engines=[Grid((16,), (1, 2), ("fp32",), time=2, inputs=3, cell_seconds=0)],
         kernels=[("fp32", Case(8, 2, 3, 4))],
         overhead=small_settings("multicopy", "RDA-exp-tanh"),
         overhead_steps=1,

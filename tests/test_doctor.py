@@ -13,7 +13,11 @@ def test_a_healthy_machine(capsys):
     told = capsys.readouterr().out
     assert "250 units, batch 100, 1000 steps on cpu: engine cpu" in told
     for name in engines.ENGINES:
-        verdict = "cannot serve: it runs on an NVIDIA GPU" if name in ("cuda", "graph") else "right"
+        verdict = (
+            "cannot serve: it runs on an NVIDIA GPU"
+            if name in ("cuda", "grid", "graph")
+            else "right"
+        )
         assert f"\n{name:<11} {verdict}" in told
     assert torch.__version__ in told
 

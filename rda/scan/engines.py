@@ -12,8 +12,7 @@ from rda.activations import Choices
 from rda.equations import LogState
 from rda.scan import eager, fused, reference
 from rda.scan.cpu import kernel
-from rda.scan.cuda import onchip, steps
-from rda.scan.cuda.choosing import slower_on_chip
+from rda.scan.cuda.choosing import WAYS, Layer
 from rda.scan.cuda.kernel import GpuKernel
 from rda.scan.cuda.launching import PRODUCTS, product_for
 from rda.scan.kernels import KERNELS, Kernel
@@ -69,27 +68,35 @@ def _cpu_kernel() -> Kernel:
     return kernel if kernel.obstacle() is None else eager
 
 
-def _units(tensors: tuple[Tensor, ...]) -> int:
-    """Of the recurrent weight, which comes second; 0 where it is not told."""
-    return tensors[1].shape[1] if len(tensors) > 1 else 0
-
-
-def _onchip_obstacle(tensors: tuple[Tensor, ...], choices: Choices) -> Obstacle | None:
-    reason = onchip.obstacle(tensors[0], _units(tensors))
-    return _fused_obstacle(tensors, choices) if reason is None else Obstacle(reason, False)
-
-
-def _slower_on_chip(tensors: tuple[Tensor, ...]) -> str | None:
+def _layer(tensors: tuple[Tensor, ...]) -> Layer:
+    """Of the recurrent weight, which comes second; of no size where it is not told."""
     if len(tensors) == 1:
-        return None
-    return slower_on_chip(tensors[0], _units(tensors), tensors[0].shape[1])
+        return Layer(tensors[0], 0, 0, 0)
+    rows, units = tensors[1].shape
+    return Layer(tensors[0], units, rows // max(units, 1), tensors[0].shape[1])
 
 
-def _steps_obstacle(tensors: tuple[Tensor, ...], choices: Choices) -> Obstacle | None:
-    reason = steps.obstacle(tensors[0], _units(tensors))
+def _gpu_obstacle(name: str, tensors: tuple[Tensor, ...], choices: Choices) -> Obstacle | None:
+    reason = WAYS[name].obstacle(_layer(tensors))
     if reason is not None:
-        return Obstacle(reason, tensors[0].device.type == "cuda")
+        # The last way of a GPU is the one that a person misses.
+        return Obstacle(reason, name == "graph" and tensors[0].device.type == "cuda")
     return _fused_obstacle(tensors, choices)
+
+
+def _gpu_slower(name: str, tensors: tuple[Tensor, ...]) -> str | None:
+    return None if len(tensors) == 1 else WAYS[name].slower(_layer(tensors))
+
+
+def _gpu_engine(name: str, description: str) -> Engine:
+    for product in PRODUCTS:
+        KERNELS[f"{name} {product}"] = partial(GpuKernel, WAYS[name].run, product)
+    return Engine(
+        description,
+        partial(_gpu_obstacle, name),
+        partial(_gpu_scan, name),
+        partial(_gpu_slower, name),
+    )
 
 
 def _gpu_scan(name: str, input: Tensor, *arguments: Any) -> tuple[Tensor, LogState]:
@@ -99,22 +106,15 @@ def _gpu_scan(name: str, input: Tensor, *arguments: Any) -> tuple[Tensor, LogSta
 
 
 KERNELS.update(cpu=_cpu_kernel, torch=lambda: eager)
-for _product in PRODUCTS:
-    KERNELS[f"cuda {_product}"] = partial(GpuKernel, onchip.run, _product)
-    KERNELS[f"graph {_product}"] = partial(GpuKernel, steps.run, _product)
 
 ENGINES: dict[str, Engine] = {
-    "cuda": Engine(
-        "one kernel for the whole sequence, the weights on chip in a cluster of thread blocks",
-        _onchip_obstacle,
-        partial(_gpu_scan, "cuda"),
-        _slower_on_chip,
+    "cuda": _gpu_engine(
+        "cuda", "one kernel for the whole sequence, the weights on chip in a cluster of blocks"
     ),
-    "graph": Engine(
-        "a product and a kernel for every step, replayed as CUDA graphs",
-        _steps_obstacle,
-        partial(_gpu_scan, "graph"),
+    "grid": _gpu_engine(
+        "grid", "one kernel for the whole sequence, the weights on chip all over the GPU, in bf16"
     ),
+    "graph": _gpu_engine("graph", "a product and a kernel for every step, replayed as CUDA graphs"),
     "cpu": Engine(
         "compiled C++, vectorised, the batch split over threads",
         _cpu_obstacle,

@@ -15,7 +15,7 @@ from rda.training.settings import Recipe
 
 WARM_UP = 3
 """Steps before one is recorded: libraries allocate and choose at their first calls."""
-RECORDED = ("cuda", "graph", "cuDNN")
+RECORDED = ("cuda", "grid", "graph", "cuDNN")
 """Engines whose steps are few pieces of work; a loop over time would be a recording too long."""
 
 

@@ -317,3 +317,21 @@ class TestSelection:
         x = torch.zeros(2, 3, 40, device="cuda", dtype=torch.float64)
         with pytest.raises(EngineUnavailableError, match="float64"):
             scan(x, torch.zeros(30, 10, device="cuda", dtype=torch.float64), engine="cuda")
+
+
+def test_data_parallel(tmp_path):
+    """One process is enough to go through torch's hooks; more GPUs would only add up."""
+    torch.distributed.init_process_group(
+        "nccl", init_method=f"file://{tmp_path}/meet", rank=0, world_size=1
+    )
+    try:
+        torch.manual_seed(0)
+        layer = rda.RDA(5, 40).cuda()
+        x = torch.randn(17, 6, 5, device="cuda")
+        expected = torch.autograd.grad(layer(x)[0].square().sum(), list(layer.parameters()))
+        parallel = torch.nn.parallel.DistributedDataParallel(layer, device_ids=[0])
+        parallel(x)[0].square().sum().backward()
+        found = [parameter.grad for parameter in layer.parameters()]
+        assert all(map(torch.equal, found, expected))
+    finally:
+        torch.distributed.destroy_process_group()

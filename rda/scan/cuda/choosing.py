@@ -1,10 +1,11 @@
-"""On chip or step by step: which can serve, and which is quicker."""
+"""Which way to run a unit on a GPU can serve, and which is quickest."""
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 from torch import Tensor
 
-from rda.scan.cuda import onchip, steps
+from rda.scan.cuda import grid, onchip, steps
 from rda.scan.cuda.launching import product_for
 
 MOST_ROWS = {
@@ -12,20 +13,66 @@ MOST_ROWS = {
     "fp32": {4: 2048, 8: 768},
     "bf16": {4: 2048, 8: 512, 16: 192},
 }
-"""Rows up to which the chip wins, by precision and blocks in a cluster (docs/kernels.md)."""
+"""Rows up to which a cluster beats steps, by precision and its blocks (docs/kernels.md)."""
+
+MOST_ROWS_BESIDE_GRID = {4: 256, 8: 128, 16: 64}
+"""The same in bf16 where the whole GPU can be used instead."""
+
+MOST_ROWS_OF_GRID = 256
+"""Rows up to which the whole GPU beats steps."""
 
 
-def slower_on_chip(input: Tensor, units: int, batch: int) -> str | None:
-    """Why a layer that the chip holds is still quicker step by step, or None."""
-    blocks = onchip.cluster_size(units)
-    most = MOST_ROWS[product_for(input, units)]
-    if batch <= next(rows for largest, rows in most.items() if blocks <= largest):
+class Layer(NamedTuple):
+    """What decides: an input, and the size of the layer that is to run on it."""
+
+    input: Tensor
+    units: int
+    gates: int
+    batch: int
+
+
+class Way(NamedTuple):
+    """One way: why it cannot serve a layer, why another is quicker, and how it runs."""
+
+    obstacle: Callable[[Layer], str | None]
+    slower: Callable[[Layer], str | None]
+    run: Callable[..., None]
+
+
+def _slower_in_a_cluster(layer: Layer) -> str | None:
+    blocks = onchip.cluster_size(layer.units)
+    product = product_for(layer.input, layer.units)
+    most = MOST_ROWS[product]
+    if product == "bf16" and WAYS["grid"].obstacle(layer) is None:
+        most = MOST_ROWS_BESIDE_GRID
+    if layer.batch <= next(rows for largest, rows in most.items() if blocks <= largest):
         return None
-    return f"{batch} rows of {units} units are quicker step by step"
+    return f"{layer.batch} rows of {layer.units} units are quicker on the whole GPU"
 
 
-def runner(input: Tensor, units: int, batch: int) -> Callable[..., None] | None:
-    """What runs a unit quickest; None where neither can."""
-    if onchip.obstacle(input, units) is None and slower_on_chip(input, units, batch) is None:
-        return onchip.run
-    return steps.run if steps.obstacle(input, units) is None else None
+def _slower_on_the_grid(layer: Layer) -> str | None:
+    if layer.batch <= MOST_ROWS_OF_GRID:
+        return None
+    return f"{layer.batch} rows of {layer.units} units are quicker step by step"
+
+
+WAYS = {
+    "cuda": Way(
+        lambda layer: onchip.obstacle(layer.input, layer.units), _slower_in_a_cluster, onchip.run
+    ),
+    "grid": Way(
+        lambda layer: grid.obstacle(layer.input, layer.units, layer.gates),
+        _slower_on_the_grid,
+        grid.run,
+    ),
+    "graph": Way(
+        lambda layer: steps.obstacle(layer.input, layer.units), lambda layer: None, steps.run
+    ),
+}
+"""By the engine's name, the one that is tried first first."""
+
+
+def quickest(layer: Layer) -> str | None:
+    """What runs a layer quickest; None where nothing can."""
+    able = (name for name, way in WAYS.items() if way.obstacle(layer) is None)
+    return next((name for name in able if WAYS[name].slower(layer) is None), None)

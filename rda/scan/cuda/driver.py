@@ -17,8 +17,9 @@ class _Attribute(ctypes.Structure):
     _fields_ = (("id", ctypes.c_int), ("padding", ctypes.c_int), ("value", ctypes.c_int * 16))
 
 
-PROGRAMMATIC_STREAM_SERIALIZATION = 6
+COOPERATIVE, CLUSTER_DIMENSION, PROGRAMMATIC_STREAM_SERIALIZATION = 2, 4, 6
 _OVERLAPPING = _Attribute(PROGRAMMATIC_STREAM_SERIALIZATION, 0, (ctypes.c_int * 16)(1))
+_TOGETHER = _Attribute(COOPERATIVE, 0, (ctypes.c_int * 16)(1))
 
 
 class _Launch(ctypes.Structure):
@@ -94,11 +95,18 @@ class Module:
         return list(values)
 
     def launch(
-        self, name: str, blocks: int, threads: int, *arguments: Any, overlaps: bool = False
+        self,
+        name: str,
+        blocks: int,
+        threads: int,
+        *arguments: Any,
+        overlaps: bool = False,
+        together: bool = False,
     ) -> None:
         """Queue a kernel; `arguments` are ctypes values in its order.
 
         One that `overlaps` may start before the kernel ahead of it has ended, and waits itself.
+        One whose blocks wait for one another runs `together` or not at all.
         """
         function, shared = self._functions[name]
         pointers = (ctypes.c_void_p * len(arguments))(*map(ctypes.addressof, arguments))
@@ -107,4 +115,15 @@ class Module:
         setup = _Launch(blocks, 1, 1, threads, 1, 1, shared, stream)
         if overlaps:
             setup.attributes, setup.count = ctypes.pointer(_OVERLAPPING), 1
+        if together:
+            setup.attributes, setup.count = ctypes.pointer(_TOGETHER), 1
         _call("cuLaunchKernelEx", ctypes.byref(setup), function, pointers, None)
+
+    def clusters_at_once(self, name: str, cluster: int, threads: int) -> int:
+        """How many clusters of so many of a kernel's blocks the GPU has room for."""
+        function, shared = self._functions[name]
+        dimension = _Attribute(CLUSTER_DIMENSION, 0, (ctypes.c_int * 16)(cluster, 1, 1))
+        setup = _Launch(cluster, 1, 1, threads, 1, 1, shared, None, ctypes.pointer(dimension), 1)
+        count = ctypes.c_int()
+        _call("cuOccupancyMaxActiveClusters", ctypes.byref(count), function, ctypes.byref(setup))
+        return count.value

@@ -1,4 +1,4 @@
-// What every unit and both ways to run one (onchip.cu, steps.cu) share. PRODUCT: 0 tf32, 1 float32
+// What every unit and all ways to run one (onchip.cu, grid.cu, steps.cu) share. PRODUCT: 0 tf32, 1 float32
 // (on chip as three products of tf32), 2 bf16.
 
 typedef unsigned int u32;
@@ -26,20 +26,83 @@ __device__ __forceinline__ u32 as_operand(float x) { return PRODUCT == 0 ? as_tf
 // Sequences in memory are bf16 where the products are; states are float32 always.
 #if PRODUCT == 2
 typedef unsigned short Stored;
-__device__ __forceinline__ float load(const Stored* from) { return __uint_as_float((u32)*from << 16); }
-__device__ __forceinline__ void store(Stored* to, float x) { *to = (unsigned short)as_bf16_pair(x, 0.0f); }
+__device__ __forceinline__ float as_float(Stored x) { return __uint_as_float((u32)x << 16); }
+__device__ __forceinline__ Stored as_stored(float x) { return (unsigned short)as_bf16_pair(x, 0.0f); }
 #else
 typedef float Stored;
-__device__ __forceinline__ float load(const Stored* from) { return *from; }
-__device__ __forceinline__ void store(Stored* to, float x) { *to = x; }
+__device__ __forceinline__ float as_float(Stored x) { return x; }
+__device__ __forceinline__ Stored as_stored(float x) { return x; }
 #endif
 
-// What a unit had at the step before this one: of the sequence, or where there is none, of its start
+// Neighbours in memory, read and written at once: a thread has one unit of a row, or some side by side.
+// They stay as they were stored until they are used: to convert one, or to take a bf16 out of its
+// word, is to wait for it.
+template <int WIDE>
+struct alignas(WIDE * sizeof(Stored)) Neighbours {
+#if PRODUCT == 2
+  u32 pairs[WIDE / 2];
+
+  __device__ __forceinline__ float operator[](int k) const {
+    return __uint_as_float(k % 2 ? pairs[k / 2] & 0xffff0000u : pairs[k / 2] << 16);
+  }
+
+  template <typename Value>
+  __device__ __forceinline__ void set(Value value) {
+#pragma unroll
+    for (int k = 0; k < WIDE; k += 2) pairs[k / 2] = as_bf16_pair(value(k), value(k + 1));
+  }
+#else
+  float each[WIDE];
+
+  __device__ __forceinline__ float operator[](int k) const { return each[k]; }
+
+  template <typename Value>
+  __device__ __forceinline__ void set(Value value) {
+#pragma unroll
+    for (int k = 0; k < WIDE; ++k) each[k] = value(k);
+  }
+#endif
+};
+
+template <>
+struct Neighbours<1> {
+  Stored one;
+
+  __device__ __forceinline__ float operator[](int) const { return as_float(one); }
+
+  template <typename Value>
+  __device__ __forceinline__ void set(Value value) {
+    one = as_stored(value(0));
+  }
+};
+
+template <int WIDE>
+__device__ __forceinline__ Neighbours<WIDE> load(const Stored* from) {
+  return *(const Neighbours<WIDE>*)from;
+}
+
+template <int WIDE, typename Value>
+__device__ __forceinline__ void store(Stored* to, Value value) {
+  Neighbours<WIDE> made;
+  made.set(value);
+  *(Neighbours<WIDE>*)to = made;
+}
+
+// What units had at the step before this one: of the sequence, or where there is none, of their start
 // (null: zeros).
-__device__ __forceinline__ float value_before(const Stored* sequence, const float* start, int before, int length,
-                                              int batch, int row, int unit) {
-  if (before >= 0 && before < length) return load(sequence + (before * (long long)batch + row) * H + unit);
-  return start ? start[row * (long long)H + unit] : 0.0f;
+template <int WIDE>
+__device__ __forceinline__ Neighbours<WIDE> load_before(const Stored* sequence, const float* start, int before,
+                                                        int length, int batch, int row, int unit) {
+  if (before >= 0 && before < length) return load<WIDE>(sequence + (before * (long long)batch + row) * H + unit);
+  Neighbours<WIDE> found = {};
+  if (start) found.set([&](int k) { return start[row * (long long)H + unit + k]; });
+  return found;
+}
+
+// One by itself, for what takes several.
+template <typename Of>
+__device__ __forceinline__ Of (&alone(Of& of))[1] {
+  return (Of(&)[1])of;
 }
 
 // The hardware's approximations are good to some 2^-21. With products of full precision, and where
@@ -57,11 +120,33 @@ __device__ __forceinline__ float exponential(float x) { return PRODUCT == 1 ? ex
 
 __device__ __forceinline__ float sigmoid(float x) { return inverse(1.0f + exponential(-x)); }
 
-// 1 - 2 sigmoid(-2x) loses its digits near 0, where tanh is its own first terms.
+// sigmoid(x) and sigmoid(-x), the small one with all its digits.
+struct Sigmoids {
+  float of, rest;
+};
+
+__device__ __forceinline__ Sigmoids sigmoids(float x) {
+  const float e = exponential(-fabsf(x)), large = inverse(1.0f + e), small = e * large;
+  return x < 0.0f ? Sigmoids{small, large} : Sigmoids{large, small};
+}
+
+// 1 - 2 sigmoid(-2x) loses its digits near 0, where tanh is its own first terms. The hardware's tanh
+// is good to 2^-11, a quarter of what a bf16 loses.
 __device__ __forceinline__ float hyperbolic(float x) {
   if (PRODUCT == 1) return tanhf(x);
+  if (PRODUCT == 2) {
+    float y;
+    asm("tanh.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+  }
   const float square = x * x;
   return fabsf(x) < 0.1f ? x * (1.0f + square * (-0.33333334f + square * (0.13333334f - square * 0.05396825f)))
                          : 1.0f - 2.0f * inverse(__expf(2.0f * x) + 1.0f);
 }
 
+// Its derivative; where tanh(x) itself is too coarse near 1, another way.
+__device__ __forceinline__ float hyperbolic_slope(float x, float tanh_x) {
+  if (PRODUCT != 2) return 1.0f - tanh_x * tanh_x;
+  const Sigmoids both = sigmoids(2.0f * x);
+  return 4.0f * both.of * both.rest;
+}

@@ -32,19 +32,20 @@ struct Unit : Kept {
     z = sigmoid(x[1] + recurrent[1]);
     product = recurrent[2] + bias;
     n = hyperbolic(x[2] + r * product);
-    if (running) h = n + z * (h - n);
+    h = running ? n + z * (h - n) : h;
   }
 
-  __device__ __forceinline__ void record(const UnitForward& at, bool active, bool running, int t, int batch, int row,
-                                         int unit) const {
+  template <int WIDE>
+  static __device__ __forceinline__ void record(const Unit (&of)[WIDE], const UnitForward& at, bool active,
+                                                bool running, int t, int batch, int row, int unit) {
     if (!active) return;
-    store(at.output + (t * (long long)batch + row) * H + unit, running ? h : 0.0f);
+    store<WIDE>(at.output + (t * (long long)batch + row) * H + unit, [&](int k) { return running ? of[k].h : 0.0f; });
     if (at.saved) {
       Stored* saved = at.saved + (t * (long long)batch + row) * SAVED * H + unit;
-      store(saved, r);
-      store(saved + H, z);
-      store(saved + 2 * H, n);
-      store(saved + 3 * H, product);
+      store<WIDE>(saved, [&](int k) { return of[k].r; });
+      store<WIDE>(saved + H, [&](int k) { return of[k].z; });
+      store<WIDE>(saved + 2 * H, [&](int k) { return of[k].n; });
+      store<WIDE>(saved + 3 * H, [&](int k) { return of[k].product; });
     }
   }
 
@@ -67,8 +68,9 @@ struct GradientKept {
 struct UnitGradient : GradientKept {
   float d_last, d_r, d_z, d_n, d_product;
 
+  template <int WIDE>
   struct Values {
-    float d_out, h_before, r, z, n, product;
+    Neighbours<WIDE> d_out, h_before, r, z, n, product;
   };
 
   __device__ __forceinline__ void start(const UnitBackward& at, bool active, int row, int unit) {
@@ -82,40 +84,44 @@ struct UnitGradient : GradientKept {
 
   __device__ __forceinline__ float first() const { return d_last; }
 
-  __device__ __forceinline__ void fetch(Values& of, const UnitBackward& at, bool wanted, int t, int before, int length,
-                                        int batch, int row, int unit) const {
-    of = Values{};
+  template <int WIDE>
+  static __device__ __forceinline__ void fetch(Values<WIDE>& of, const UnitBackward& at, bool wanted, int t,
+                                               int before, int length, int batch, int row, int unit) {
+    of = {};
     if (!wanted) return;
-    of.d_out = load(at.d_output + (t * (long long)batch + row) * H + unit);
-    of.h_before = value_before(at.output, at.h0, before, length, batch, row, unit);
+    of.d_out = load<WIDE>(at.d_output + (t * (long long)batch + row) * H + unit);
+    of.h_before = load_before<WIDE>(at.output, at.h0, before, length, batch, row, unit);
     const Stored* saved = at.saved + (t * (long long)batch + row) * SAVED * H + unit;
-    of.r = load(saved);
-    of.z = load(saved + H);
-    of.n = load(saved + 2 * H);
-    of.product = load(saved + 3 * H);
+    of.r = load<WIDE>(saved);
+    of.z = load<WIDE>(saved + H);
+    of.n = load<WIDE>(saved + 2 * H);
+    of.product = load<WIDE>(saved + 3 * H);
   }
 
-  __device__ __forceinline__ void step(const Values& of, float d_hidden, bool running, float d_gates[GATES]) {
-    const float d_h = of.d_out + d_hidden;
-    d_n = d_h * (1.0f - of.z) * (1.0f - of.n * of.n);
-    d_z = d_h * (of.h_before - of.n) * of.z * (1.0f - of.z);
-    d_r = d_n * of.product * of.r * (1.0f - of.r);
-    d_product = d_n * of.r;
-    if (running) d_kept = d_h * of.z;
+  template <int WIDE>
+  __device__ __forceinline__ void step(const Values<WIDE>& of, int k, float d_hidden, bool running,
+                                       float d_gates[GATES]) {
+    const float d_h = of.d_out[k] + d_hidden;
+    d_n = d_h * (1.0f - of.z[k]) * (1.0f - of.n[k] * of.n[k]);
+    d_z = d_h * (of.h_before[k] - of.n[k]) * of.z[k] * (1.0f - of.z[k]);
+    d_r = d_n * of.product[k] * of.r[k] * (1.0f - of.r[k]);
+    d_product = d_n * of.r[k];
+    if (running) d_kept = d_h * of.z[k];
     if (!running) d_r = d_z = d_n = d_product = 0.0f;
     d_gates[0] = d_r;
     d_gates[1] = d_z;
     d_gates[2] = d_product;
   }
 
-  __device__ __forceinline__ void record(const UnitBackward& at, bool active, int t, int batch, int row,
-                                         int unit) const {
+  template <int WIDE>
+  static __device__ __forceinline__ void record(const UnitGradient (&of)[WIDE], const UnitBackward& at, bool active,
+                                                int t, int batch, int row, int unit) {
     if (!active) return;
     Stored* d_input = at.d_input + (t * (long long)batch + row) * INPUTS * H + unit;
-    store(d_input, d_r);
-    store(d_input + H, d_z);
-    store(d_input + 2 * H, d_n);
-    store(at.d_product + (t * (long long)batch + row) * H + unit, d_product);
+    store<WIDE>(d_input, [&](int k) { return of[k].d_r; });
+    store<WIDE>(d_input + H, [&](int k) { return of[k].d_z; });
+    store<WIDE>(d_input + 2 * H, [&](int k) { return of[k].d_n; });
+    store<WIDE>(at.d_product + (t * (long long)batch + row) * H + unit, [&](int k) { return of[k].d_product; });
   }
 
   __device__ __forceinline__ void finish(const UnitBackward& at, bool active, float d_hidden, int row, int unit) const {

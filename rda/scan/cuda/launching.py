@@ -68,8 +68,12 @@ def capability(device: torch.device) -> tuple[int, int]:
 
 
 @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
-@cache
 def _missing(device: torch.device, oldest: int, without: str) -> str | None:
+    return _found_missing(device, oldest, without)
+
+
+@cache
+def _found_missing(device: torch.device, oldest: int, without: str) -> str | None:
     major, minor = capability(device)
     if major < oldest:
         return f"it needs {without} (sm_{oldest}0), and this GPU is an sm_{major}{minor}"
@@ -121,13 +125,29 @@ def products(product: str) -> Iterator[None]:
             matmul.fp32_precision = before
 
 
+FRAMES = {
+    "onchip": ("clusters", "onchip"),
+    "grid": ("clusters", "grid"),
+    "steps": ("steps",),
+}
+"""The texts behind a unit's."""
+
+
 @cache
 def module(
-    device: int, frame: str, unit: str, product: str, constants: Constants, kernels: tuple[str, ...]
+    device: int,
+    frame: str,
+    unit: str,
+    product: str,
+    constants: Constants,
+    kernels: tuple[str, ...],
+    text: str = "",
 ) -> Module:
-    """The kernels of one unit in one frame (onchip or steps), loaded on the current device."""
+    """The kernels of one unit in one frame, a `text` before its last; on the current device."""
+    *before, last = ("functions", unit, *FRAMES[frame])
     here = Path(__file__).parent
-    source = "".join((here / f"{name}.cu").read_text() for name in ("functions", unit, frame))
+    texts = [(here / f"{name}.cu").read_text() for name in before]
+    source = "".join([*texts, text, (here / f"{last}.cu").read_text()])
     values = {"PRODUCT": PRODUCTS[product], **dict(constants)}
     architecture = torch.cuda.get_device_capability(device)
     return Module(nvrtc.compiled(source, values, architecture), kernels)

@@ -31,24 +31,23 @@ struct Unit : Kept {
     f = sigmoid(x[1] + recurrent[1]);
     g = hyperbolic(x[2] + recurrent[2]);
     o = sigmoid(x[3] + recurrent[3]);
-    if (running) {
-      c = f * c + i * g;
-      h = o * hyperbolic(c);
-    }
+    c = running ? f * c + i * g : c;
+    h = running ? o * hyperbolic(c) : h;
   }
 
-  __device__ __forceinline__ void record(const UnitForward& at, bool active, bool running, int t, int batch, int row,
-                                         int unit) const {
+  template <int WIDE>
+  static __device__ __forceinline__ void record(const Unit (&of)[WIDE], const UnitForward& at, bool active,
+                                                bool running, int t, int batch, int row, int unit) {
     if (!active) return;
     const long long place = (t * (long long)batch + row) * H + unit;
-    store(at.output + place, running ? h : 0.0f);
+    store<WIDE>(at.output + place, [&](int k) { return running ? of[k].h : 0.0f; });
     if (at.saved) {
-      store(at.cells + place, running ? c : 0.0f);
+      store<WIDE>(at.cells + place, [&](int k) { return running ? of[k].c : 0.0f; });
       Stored* saved = at.saved + (t * (long long)batch + row) * INPUTS * H + unit;
-      store(saved, i);
-      store(saved + H, f);
-      store(saved + 2 * H, g);
-      store(saved + 3 * H, o);
+      store<WIDE>(saved, [&](int k) { return of[k].i; });
+      store<WIDE>(saved + H, [&](int k) { return of[k].f; });
+      store<WIDE>(saved + 2 * H, [&](int k) { return of[k].g; });
+      store<WIDE>(saved + 3 * H, [&](int k) { return of[k].o; });
     }
   }
 
@@ -74,8 +73,9 @@ struct UnitGradient : GradientKept {
   float d_last;
   float d[GATES];
 
+  template <int WIDE>
   struct Values {
-    float d_out, c, c_before, i, f, g, o;
+    Neighbours<WIDE> d_out, c, c_before, i, f, g, o;
   };
 
   __device__ __forceinline__ void start(const UnitBackward& at, bool active, int row, int unit) {
@@ -89,39 +89,43 @@ struct UnitGradient : GradientKept {
 
   __device__ __forceinline__ float first() const { return d_last; }
 
-  __device__ __forceinline__ void fetch(Values& of, const UnitBackward& at, bool wanted, int t, int before, int length,
-                                        int batch, int row, int unit) const {
-    of = Values{};
+  template <int WIDE>
+  static __device__ __forceinline__ void fetch(Values<WIDE>& of, const UnitBackward& at, bool wanted, int t,
+                                               int before, int length, int batch, int row, int unit) {
+    of = {};
     if (!wanted) return;
     const long long place = (t * (long long)batch + row) * H + unit;
-    of.d_out = load(at.d_output + place);
-    of.c = load(at.cells + place);
-    of.c_before = value_before(at.cells, at.c0, before, length, batch, row, unit);
+    of.d_out = load<WIDE>(at.d_output + place);
+    of.c = load<WIDE>(at.cells + place);
+    of.c_before = load_before<WIDE>(at.cells, at.c0, before, length, batch, row, unit);
     const Stored* saved = at.saved + (t * (long long)batch + row) * INPUTS * H + unit;
-    of.i = load(saved);
-    of.f = load(saved + H);
-    of.g = load(saved + 2 * H);
-    of.o = load(saved + 3 * H);
+    of.i = load<WIDE>(saved);
+    of.f = load<WIDE>(saved + H);
+    of.g = load<WIDE>(saved + 2 * H);
+    of.o = load<WIDE>(saved + 3 * H);
   }
 
-  __device__ __forceinline__ void step(const Values& of, float d_hidden, bool running, float d_gates[GATES]) {
-    const float d_h = of.d_out + d_hidden, tanh_c = hyperbolic(of.c);
-    const float d_cell = d_c + d_h * of.o * (1.0f - tanh_c * tanh_c);
-    d[0] = d_cell * of.g * of.i * (1.0f - of.i);
-    d[1] = d_cell * of.c_before * of.f * (1.0f - of.f);
-    d[2] = d_cell * of.i * (1.0f - of.g * of.g);
-    d[3] = d_h * tanh_c * of.o * (1.0f - of.o);
-    if (running) d_c = d_cell * of.f;
+  template <int WIDE>
+  __device__ __forceinline__ void step(const Values<WIDE>& of, int k, float d_hidden, bool running,
+                                       float d_gates[GATES]) {
+    const float d_h = of.d_out[k] + d_hidden, tanh_c = hyperbolic(of.c[k]);
+    const float d_cell = d_c + d_h * of.o[k] * hyperbolic_slope(of.c[k], tanh_c);
+    d[0] = d_cell * of.g[k] * of.i[k] * (1.0f - of.i[k]);
+    d[1] = d_cell * of.c_before[k] * of.f[k] * (1.0f - of.f[k]);
+    d[2] = d_cell * of.i[k] * (1.0f - of.g[k] * of.g[k]);
+    d[3] = d_h * tanh_c * of.o[k] * (1.0f - of.o[k]);
+    if (running) d_c = d_cell * of.f[k];
 #pragma unroll
     for (int gate = 0; gate < GATES; ++gate) d_gates[gate] = d[gate] = running ? d[gate] : 0.0f;
   }
 
-  __device__ __forceinline__ void record(const UnitBackward& at, bool active, int t, int batch, int row,
-                                         int unit) const {
+  template <int WIDE>
+  static __device__ __forceinline__ void record(const UnitGradient (&of)[WIDE], const UnitBackward& at, bool active,
+                                                int t, int batch, int row, int unit) {
     if (!active) return;
     Stored* d_input = at.d_input + (t * (long long)batch + row) * INPUTS * H + unit;
 #pragma unroll
-    for (int gate = 0; gate < GATES; ++gate) store(d_input + gate * H, d[gate]);
+    for (int gate = 0; gate < GATES; ++gate) store<WIDE>(d_input + gate * H, [&](int k) { return of[k].d[gate]; });
   }
 
   __device__ __forceinline__ void finish(const UnitBackward& at, bool active, float d_hidden, int row, int unit) const {

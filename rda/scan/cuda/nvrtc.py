@@ -41,7 +41,9 @@ def library() -> ctypes.CDLL:
 
 def compiled(source: str, constants: dict[str, int], capability: tuple[int, int]) -> bytes:
     """The machine code, from the cache or compiled now."""
-    options = [f"--gpu-architecture=sm_{capability[0]}{capability[1]}", "--std=c++17"]
+    # wgmma is of Hopper alone, and so of its own variant of the architecture.
+    architecture = "90a" if capability == (9, 0) else f"{capability[0]}{capability[1]}"
+    options = [f"--gpu-architecture=sm_{architecture}", "--std=c++17"]
     options += ["--device-as-default-execution-space"]
     options += [f"-D{name}={value}" for name, value in constants.items()]
     key = hashlib.sha256("\0".join([source, *options, _version()]).encode()).hexdigest()[:24]

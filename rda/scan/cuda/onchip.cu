@@ -23,65 +23,6 @@ struct Constant {
   static constexpr int value = VALUE;
 };
 
-// ---------------------------------------------------------------- clusters, barriers, exchange
-
-__device__ __forceinline__ u32 shared_address(const void* pointer) {
-  return (u32)__cvta_generic_to_shared(pointer);
-}
-
-__device__ __forceinline__ u32 block_rank() {
-  u32 rank;
-  asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
-  return rank;
-}
-
-__device__ __forceinline__ u32 in_block(u32 address, u32 rank) {
-  u32 mapped;
-  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(mapped) : "r"(address), "r"(rank));
-  return mapped;
-}
-
-__device__ __forceinline__ void cluster_sync() {
-  asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
-}
-
-__device__ __forceinline__ void barrier_init(u32 barrier) {
-  asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(barrier) : "memory");
-}
-
-__device__ __forceinline__ void barrier_expect(u32 barrier, u32 bytes) {
-  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
-}
-
-// Two of them, each for so many bytes; after it nobody in the cluster sends too early.
-__device__ __forceinline__ void open_barriers(u32 first, u32 bytes) {
-  if (threadIdx.x == 0) {
-    for (int buffer = 0; buffer < 2; ++buffer) {
-      barrier_init(first + 8 * buffer);
-      barrier_expect(first + 8 * buffer, bytes);
-    }
-  }
-  cluster_sync();
-}
-
-__device__ __forceinline__ void barrier_wait(u32 barrier, u32 parity) {
-  asm volatile(
-      "{\n.reg .pred done;\n"
-      "again:\n"
-      "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%0], %1;\n"
-      "@done bra finished;\nbra again;\nfinished:\n}" ::"r"(barrier), "r"(parity) : "memory");
-}
-
-__device__ __forceinline__ void send16(u32 to, u32 barrier, u32 a, u32 b, u32 c, u32 d) {
-  asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 [%0], {%2, %3, %4, %5}, [%1];" ::"r"(to),
-               "r"(barrier), "r"(a), "r"(b), "r"(c), "r"(d) : "memory");
-}
-
-__device__ __forceinline__ void send8(u32 to, u32 barrier, u32 a, u32 b) {
-  asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.v2.b32 [%0], {%2, %3}, [%1];" ::"r"(to),
-               "r"(barrier), "r"(a), "r"(b) : "memory");
-}
-
 // ---------------------------------------------------------------- products
 
 // What tf32 keeps of a weight; volatile, or the compiler would keep it and the rest in registers for
@@ -264,7 +205,7 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
   for (int gate = 0; gate < GATES; ++gate)
     tiles[gate].load(lane, [&](int row, int k) {
       const int unit = rank * OWN + group * 16 + row, from = split * (PADDED / SPLITS) + k;
-      return unit < H && from < H ? load(&weight[(gate * (long long)H + unit) * H + from]) : 0.0f;
+      return unit < H && from < H ? as_float(weight[(gate * (long long)H + unit) * H + from]) : 0.0f;
     });
 
   const int unit = rank * OWN + lane, row = blockIdx.x / CLUSTER * ROWS + warp;
@@ -278,15 +219,15 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
   send_hidden(state.hidden(), h_row, arrived, rank, lane);
 
   // Two steps ahead, because memory takes longer to answer than a step takes.
-  float x[2][INPUTS];
-  const auto fetch = [&](float (&into)[INPUTS], int i) {
+  Stored kept[2][INPUTS];
+  const auto fetch = [&](Stored (&into)[INPUTS], int i) {
     const long long t = sizes.reverse ? sizes.time - 1 - i : i;
     const Stored* from = input + (t * sizes.batch + row) * INPUTS * H + unit;
 #pragma unroll
-    for (int k = 0; k < INPUTS; ++k) into[k] = active && i < sizes.time ? load(from + k * H) : 0.0f;
+    for (int k = 0; k < INPUTS; ++k) into[k] = active && i < sizes.time ? from[k * H] : Stored(0);
   };
-  fetch(x[0], 0);
-  fetch(x[1], 1);
+  fetch(kept[0], 0);
+  fetch(kept[1], 1);
 
   const auto step = [&](auto parity, int i) {
     constexpr int buffer = decltype(parity)::value, next = buffer ^ 1;
@@ -301,7 +242,9 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
       for (int c = 0; c < 4; ++c)
         shared.sums[buffer][split][gate][2 * (lane % 4) + c % 2][group * 16 + lane / 4 + 8 * (c / 2)] = sum[gate][c];
     __syncthreads();
-    float recurrent[GATES];
+    float x[INPUTS], recurrent[GATES];
+#pragma unroll
+    for (int k = 0; k < INPUTS; ++k) x[k] = as_float(kept[buffer][k]);
 #pragma unroll
     for (int gate = 0; gate < GATES; ++gate) {
       recurrent[gate] = shared.sums[buffer][0][gate][warp][lane];
@@ -309,11 +252,11 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
       for (int part = 1; part < SPLITS; ++part) recurrent[gate] += shared.sums[buffer][part][gate][warp][lane];
     }
     const bool running = t < length;
-    state.step(x[buffer], recurrent, running);
+    state.step(x, recurrent, running);
     if (i + 1 < sizes.time)
       send_hidden(state.hidden(), h_row + next * (u32)sizeof(shared.h[0]), arrived + 8 * next, rank, lane);
-    fetch(x[buffer], i + 2);
-    state.record(unit_memory, active, running, t, sizes.batch, row, unit);
+    fetch(kept[buffer], i + 2);
+    Unit::record(alone(state), unit_memory, active, running, t, sizes.batch, row, unit);
   };
   for (int i = 0; i < sizes.time; i += 2) {
     step(Constant<0>{}, i);
@@ -350,7 +293,7 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
   for (int m = 0; m < BACKWARD_TILES; ++m)
     tiles[m].load(lane, [&](int row, int k) {
       const int to = (warp * BACKWARD_TILES + m) * 16 + row, unit = rank * OWN + k % OWN;
-      return unit < H && to < H ? load(&weight[(k / OWN * (long long)H + unit) * H + to]) : 0.0f;
+      return unit < H && to < H ? as_float(weight[(k / OWN * (long long)H + unit) * H + to]) : 0.0f;
     });
 
   const int unit = rank * OWN + lane, row = blockIdx.x / CLUSTER * ROWS + warp;
@@ -363,11 +306,11 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
 
   float d_hidden = state.first();
   bool was_running = false;
-  UnitGradient::Values values[2];
-  const auto fetch = [&](UnitGradient::Values& into, int i) {
+  UnitGradient::Values<1> values[2];
+  const auto fetch = [&](UnitGradient::Values<1>& into, int i) {
     const int t = sizes.reverse ? i : sizes.time - 1 - i;
-    state.fetch(into, unit_memory, active && i < sizes.time, t, sizes.reverse ? t + 1 : t - 1, length, sizes.batch, row,
-                unit);
+    UnitGradient::fetch(into, unit_memory, active && i < sizes.time, t, sizes.reverse ? t + 1 : t - 1, length,
+                        sizes.batch, row, unit);
   };
   fetch(values[0], 0);
   fetch(values[1], 1);
@@ -386,7 +329,7 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
     const int t = sizes.reverse ? i : sizes.time - 1 - i;
     const bool running = t < length;
     float d_gates[GATES];
-    state.step(values[buffer], d_hidden, running, d_gates);
+    state.step(values[buffer], 0, d_hidden, running, d_gates);
 #pragma unroll
     for (int gate = 0; gate < GATES; ++gate)
       store_operand(shared.gates[buffer] + warp * PITCH(OWN_GATES), gate * OWN + lane, d_gates[gate]);
@@ -404,7 +347,7 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
               __float_as_uint(sum[m][2 * half + 1]));
       }
     }
-    state.record(unit_memory, active, t, sizes.batch, row, unit);
+    UnitGradient::record(alone(state), unit_memory, active, t, sizes.batch, row, unit);
     was_running = running;
     fetch(values[buffer], i + 2);
   };

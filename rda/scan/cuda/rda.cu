@@ -7,9 +7,12 @@
 #define SLOPES (ATTENTION != 0)
 #define OUTPUT_AGAIN (OUTPUT_TANH && PRODUCT == 2)  // near 1 a bf16 has no digits left of 1 - o^2
 
-__device__ __forceinline__ float log_sigmoid(float x) { return fminf(x, 0.0f) - log1pf(expf(-fabsf(x))); }
+// log(1 + e^-|x|) to 2e-7: no more than what a sum of its size loses.
+__device__ __forceinline__ float quick_rise(float x) { return __logf(1.0f + __expf(-fabsf(x))); }
 
-__device__ __forceinline__ float quick_log_sigmoid(float x) { return fminf(x, 0.0f) - __logf(1.0f + __expf(-fabsf(x))); }
+__device__ __forceinline__ float rise(float x) { return PRODUCT == 2 ? quick_rise(x) : log1pf(expf(-fabsf(x))); }
+
+__device__ __forceinline__ float log_sigmoid(float x) { return fminf(x, 0.0f) - rise(x); }
 
 __device__ __forceinline__ float softplus(float x) { return fmaxf(x, 0.0f) + log1pf(__expf(-fabsf(x))); }
 
@@ -97,42 +100,49 @@ struct Unit : Kept {
     p = alpha - l - rest_of_l();
 #if DISCOUNT
     gamma = x[3] + recurrent[2];
-    p -= quick_log_sigmoid(gamma);
+    p -= fminf(gamma, 0.0f) - quick_rise(gamma);
 #endif
 #if ATTENTION == 1
     if (alpha == -INFINITE) p = -INFINITE;
 #endif
-    const float s = sigmoid(p), z = u * tanh_g;
-    if (running) {
-      // Exactly z where s is 1, exactly r where it is 0.
-      r = s < 0.5f ? r + s * (z - r) : z - (z - r) * sigmoid(-p);
-      h = HIDDEN_TANH ? hyperbolic(r) : r;
-    }
+    // Exactly z where its share is 1, exactly r where it is 0; without branches, so that a thread's
+    // units do not wait for one another.
+    const Sigmoids share = sigmoids(p);
+    const float z = u * tanh_g, near = p < 0.0f ? r : z, far = p < 0.0f ? z : r;
+    const float next = near + fminf(share.of, share.rest) * (far - near);
+    r = running ? next : r;
+    h = HIDDEN_TANH ? hyperbolic(r) : r;
   }
 
-  __device__ __forceinline__ void record(const UnitForward& at, bool active, bool running, int t, int batch, int row,
-                                         int unit) {
-    if (running) {
+  __device__ __forceinline__ void carry_on() {
 #if DISCOUNT
-      add_to_l(log_sigmoid(gamma));
+    add_to_l(log_sigmoid(gamma));
 #endif
-      if (p > 0.0f) set_l(alpha);
-      add_to_l(log1pf(expf(-fabsf(p))));
+    if (p > 0.0f) set_l(alpha);
+    add_to_l(rise(p));
+  }
+
+  template <int WIDE>
+  static __device__ __forceinline__ void record(Unit (&of)[WIDE], const UnitForward& at, bool active, bool running,
+                                                int t, int batch, int row, int unit) {
+    if (running) {
+#pragma unroll
+      for (int k = 0; k < WIDE; ++k) of[k].carry_on();
     }
     if (!active) return;
     const long long place = (t * (long long)batch + row) * H + unit;
-    store(at.output + place, running ? (OUTPUT_TANH ? hyperbolic(h) : h) : 0.0f);
+    store<WIDE>(at.output + place, [&](int k) { return running ? (OUTPUT_TANH ? hyperbolic(of[k].h) : of[k].h) : 0.0f; });
     if (at.saved) {
-      if (at.averages) store(at.averages + place, running ? r : 0.0f);
+      if (at.averages) store<WIDE>(at.averages + place, [&](int k) { return running ? of[k].r : 0.0f; });
       // In the place of the projections; u is one of them and stays.
       Stored* saved = at.saved + (t * (long long)batch + row) * INPUTS * H + unit;
-      store(saved + H, tanh_g);
-      store(saved + 2 * H, p);
+      store<WIDE>(saved + H, [&](int k) { return of[k].tanh_g; });
+      store<WIDE>(saved + 2 * H, [&](int k) { return of[k].p; });
 #if DISCOUNT
-      store(saved + 3 * H, sigmoid(-gamma));
+      store<WIDE>(saved + 3 * H, [&](int k) { return sigmoid(-of[k].gamma); });
 #endif
 #if SLOPES
-      store(at.slopes + place, attention_slope(a));
+      store<WIDE>(at.slopes + place, [&](int k) { return attention_slope(of[k].a); });
 #endif
     }
   }
@@ -158,8 +168,9 @@ struct GradientKept {
 struct UnitGradient : GradientKept {
   float d_u, d_g, d_a, d_gamma;
 
+  template <int WIDE>
   struct Values {
-    float d_out, out, r, r_before, u, tanh_g, p, slope, gamma_slope;
+    Neighbours<WIDE> d_out, out, r, r_before, u, tanh_g, p, slope, gamma_slope;
   };
 
   __device__ __forceinline__ void start(const UnitBackward& at, bool active, int row, int unit) {
@@ -173,43 +184,46 @@ struct UnitGradient : GradientKept {
 
   __device__ __forceinline__ float first() const { return 0.0f; }
 
-  __device__ __forceinline__ void fetch(Values& of, const UnitBackward& at, bool wanted, int t, int before, int length,
-                                        int batch, int row, int unit) const {
-    of = Values{};
+  template <int WIDE>
+  static __device__ __forceinline__ void fetch(Values<WIDE>& of, const UnitBackward& at, bool wanted, int t,
+                                               int before, int length, int batch, int row, int unit) {
+    of = {};
     if (!wanted) return;
     const long long place = (t * (long long)batch + row) * H + unit;
-    of.d_out = load(at.d_output + place);
-    if (OUTPUT_TANH && !OUTPUT_AGAIN) of.out = load(at.output + place);
-    if (HIDDEN_TANH || OUTPUT_AGAIN) of.r = load(at.averages + place);
-    of.r_before = value_before(at.averages, at.r0, before, length, batch, row, unit);
+    of.d_out = load<WIDE>(at.d_output + place);
+    if (OUTPUT_TANH && !OUTPUT_AGAIN) of.out = load<WIDE>(at.output + place);
+    if (HIDDEN_TANH || OUTPUT_AGAIN) of.r = load<WIDE>(at.averages + place);
+    of.r_before = load_before<WIDE>(at.averages, at.r0, before, length, batch, row, unit);
     const Stored* saved = at.saved + (t * (long long)batch + row) * INPUTS * H + unit;
-    of.u = load(saved);
-    of.tanh_g = load(saved + H);
-    of.p = load(saved + 2 * H);
+    of.u = load<WIDE>(saved);
+    of.tanh_g = load<WIDE>(saved + H);
+    of.p = load<WIDE>(saved + 2 * H);
 #if DISCOUNT
-    of.gamma_slope = load(saved + 3 * H);
+    of.gamma_slope = load<WIDE>(saved + 3 * H);
 #endif
 #if SLOPES
-    of.slope = load(at.slopes + place);
+    of.slope = load<WIDE>(at.slopes + place);
 #endif
   }
 
-  __device__ __forceinline__ void step(const Values& of, float d_hidden, bool running, float d_gates[GATES]) {
-    const float h = HIDDEN_TANH ? hyperbolic(of.r) : of.r;
-    const float out = OUTPUT_AGAIN ? hyperbolic(h) : of.out;
-    float e = (OUTPUT_TANH ? of.d_out * (1.0f - out * out) : of.d_out) + d_hidden;
-    if (HIDDEN_TANH) e *= 1.0f - h * h;
+  template <int WIDE>
+  __device__ __forceinline__ void step(const Values<WIDE>& of, int k, float d_hidden, bool running,
+                                       float d_gates[GATES]) {
+    const float h = HIDDEN_TANH ? hyperbolic(of.r[k]) : of.r[k];
+    float e = (OUTPUT_TANH ? of.d_out[k] * hyperbolic_slope(h, of.out[k]) : of.d_out[k]) + d_hidden;
+    if (HIDDEN_TANH) e *= hyperbolic_slope(of.r[k], h);
     e += d_r;
-    const float s = sigmoid(of.p), rest = sigmoid(-of.p);
-    const float pull = e * (of.u * of.tanh_g - of.r_before), d_z = e * s;
-    d_g = d_z * of.u * (1.0f - of.tanh_g * of.tanh_g);
+    const Sigmoids share = sigmoids(of.p[k]);
+    const float s = share.of, rest = share.rest;
+    const float pull = e * (of.u[k] * of.tanh_g[k] - of.r_before[k]), d_z = e * s;
+    d_g = d_z * of.u[k] * (1.0f - of.tanh_g[k] * of.tanh_g[k]);
     d_a = (d_l + pull * rest) * s;
 #if SLOPES
-    d_a = of.slope == 0.0f ? 0.0f : d_a * of.slope;
+    d_a = of.slope[k] == 0.0f ? 0.0f : d_a * of.slope[k];
 #endif
     const float d_kept = (d_l - pull * s) * rest;
-    d_gamma = d_kept * of.gamma_slope;
-    d_u = d_z * of.tanh_g;
+    d_gamma = d_kept * of.gamma_slope[k];
+    d_u = d_z * of.tanh_g[k];
     if (!running) d_u = d_g = d_a = d_gamma = 0.0f;
     d_gates[0] = d_g;
     d_gates[1] = d_a;
@@ -222,15 +236,16 @@ struct UnitGradient : GradientKept {
     }
   }
 
-  __device__ __forceinline__ void record(const UnitBackward& at, bool active, int t, int batch, int row,
-                                         int unit) const {
+  template <int WIDE>
+  static __device__ __forceinline__ void record(const UnitGradient (&of)[WIDE], const UnitBackward& at, bool active,
+                                                int t, int batch, int row, int unit) {
     if (!active) return;
     Stored* d_input = at.d_input + (t * (long long)batch + row) * INPUTS * H + unit;
-    store(d_input, d_u);
-    store(d_input + H, d_g);
-    store(d_input + 2 * H, d_a);
+    store<WIDE>(d_input, [&](int k) { return of[k].d_u; });
+    store<WIDE>(d_input + H, [&](int k) { return of[k].d_g; });
+    store<WIDE>(d_input + 2 * H, [&](int k) { return of[k].d_a; });
 #if DISCOUNT
-    store(d_input + 3 * H, d_gamma);
+    store<WIDE>(d_input + 3 * H, [&](int k) { return of[k].d_gamma; });
 #endif
   }
 

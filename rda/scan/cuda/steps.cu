@@ -76,19 +76,22 @@ extern "C" __global__ void forward_step(const ForwardWork* work, int ahead, cons
   if (i >= sizes.time || place >= plane) return;
   const UnitForward at = work->unit;
   const bool running = !work->lengths || t < work->lengths[row];
-  float x[INPUTS], recurrent[GATES];
+  Stored kept[INPUTS];
   const Stored* input = work->input + (t * (long long)sizes.batch + row) * INPUTS * H + unit;
 #pragma unroll
-  for (int k = 0; k < INPUTS; ++k) x[k] = load(input + k * H);
+  for (int k = 0; k < INPUTS; ++k) kept[k] = input[k * H];
   Unit state;
   state.prepare(at, true, unit);
   wait_for_product();
   take<Kept>(state, planes, place, plane);
+  float x[INPUTS], recurrent[GATES];
+#pragma unroll
+  for (int k = 0; k < INPUTS; ++k) x[k] = as_float(kept[k]);
 #pragma unroll
   for (int gate = 0; gate < GATES; ++gate) recurrent[gate] = product[(row * GATES + gate) * (long long)PADDED + unit];
   state.step(x, recurrent, running);
   if (running) hidden[row * (long long)PADDED + unit] = operand(state.hidden());
-  state.record(at, true, running, t, sizes.batch, row, unit);
+  Unit::record(alone(state), at, true, running, t, sizes.batch, row, unit);
   keep<Kept>(state, planes, place, plane);
   if (i == sizes.time - 1) state.finish(at, true, row, unit);
 }
@@ -133,18 +136,18 @@ extern "C" __global__ void backward_step(const BackwardWork* work, int ahead, co
   const bool ragged = work->lengths;
   const int length = ragged ? (int)work->lengths[row] : sizes.time;
   UnitGradient state;
-  UnitGradient::Values values;
-  state.fetch(values, at, true, t, sizes.reverse ? t + 1 : t - 1, length, sizes.batch, row, unit);
+  UnitGradient::Values<1> values;
+  UnitGradient::fetch(values, at, true, t, sizes.reverse ? t + 1 : t - 1, length, sizes.batch, row, unit);
   float* last = last_plane(planes, plane) + place;
   wait_for_product();
   take<GradientKept>(state, planes, place, plane);
   const float d_hidden = returned(state, products, last, i, length, sizes, row, unit);
   float d_gates[GATES];
-  state.step(values, d_hidden, t < length, d_gates);
+  state.step(values, 0, d_hidden, t < length, d_gates);
 #pragma unroll
   for (int gate = 0; gate < GATES; ++gate)
     gates[(gate * (long long)sizes.batch + row) * PADDED + unit] = operand(d_gates[gate]);
-  state.record(at, true, t, sizes.batch, row, unit);
+  UnitGradient::record(alone(state), at, true, t, sizes.batch, row, unit);
   keep<GradientKept>(state, planes, place, plane);
   if (ragged) *last = d_hidden;
 }

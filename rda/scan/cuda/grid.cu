@@ -1,0 +1,442 @@
+// A recurrent layer over time, its weights in the shared memory of the whole GPU; bf16 products alone.
+//
+// Compiled at run time behind functions.cu, a unit (rda.cu, lstm.cu, gru.cu), clusters.cu and
+// `multiply`, whose text depends on its width, with the constants:
+//   H        units of the layer    OWN    units of a block: 8 or 16
+//   CLUSTER  blocks in a cluster   STEPS  k-steps of 16 of a block    BACKWARD
+//
+// A product has 64 rows of the batch (one warpgroup, of which a block has two, each with rows of its
+// own) and all columns that a cluster's units need. The blocks of a cluster split k. Each sends the
+// others their columns of its sum, in the very layout in which the tensor cores left it: there a
+// thread holds all gates of some units in two rows, which it then carries through time. What it
+// makes of them is, in that layout again, what the next product reads: 16 bytes a thread and
+// k-step, through global memory, to all clusters. So blocks meet once a step in their cluster and
+// once on the GPU, and the two warpgroups fill each other's waits.
+
+#define ROWS 64
+#define CHAIN 128  // threads that work on the same rows
+#define CHAINS 2
+#define WIDE (OWN / 4)  // units of a thread, side by side, in each of two rows
+#define PLACES (2 * WIDE)
+static_assert(H % WIDE == 0, "all units of a thread exist, or none");
+
+struct Chunk {  // of one thread in one k-step: 8 bf16
+  u32 part[4];
+};
+
+// ---------------------------------------------------------------- meeting on the whole GPU
+
+__device__ __forceinline__ void chain_sync(int chain) { asm volatile("bar.sync %0, 128;" ::"r"(chain + 1) : "memory"); }
+
+__device__ __forceinline__ void arrive(u32* counter, int chain) {
+  chain_sync(chain);
+  if (threadIdx.x % CHAIN == 0)
+    asm volatile("fence.acq_rel.gpu;\nred.relaxed.gpu.global.add.u32 [%0], 1;" ::"l"(counter) : "memory");
+}
+
+__device__ __forceinline__ void await(const u32* counter, u32 target, int chain) {
+  if (threadIdx.x % CHAIN == 0) {
+    u32 seen;
+    do {
+      asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(seen) : "l"(counter) : "memory");
+    } while ((int)(seen - target) < 0);
+  }
+  chain_sync(chain);
+}
+
+__device__ __forceinline__ Chunk load_chunk(const Chunk* from) {
+  Chunk chunk;
+  asm volatile("ld.global.cg.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(chunk.part[0]), "=r"(chunk.part[1]), "=r"(chunk.part[2]), "=r"(chunk.part[3])
+               : "l"(from));
+  return chunk;
+}
+
+// The tensor cores give a thread two neighbouring columns of each 8, in two rows, and take as many
+// neighbours in k. These are its units in order, because columns and k may stand for any unit.
+__device__ __forceinline__ int unit_of(int column) { return column % 8 / 2 * WIDE + column / 8 * 2 + column % 2; }
+
+__device__ __forceinline__ int unit_of_k(int k) { return k / OWN * OWN + unit_of(k % OWN); }
+
+__device__ __forceinline__ constexpr int place_of(int row, int k) { return k / 2 * 4 + row * 2 + k % 2; }
+
+// Values of one gate (or of h), where the next product reads them. Blocks of 8 units share a k-step
+// with their neighbour.
+template <typename Value>
+__device__ __forceinline__ void store_chunk(Chunk* to, int block, Value value) {
+  if (block * OWN >= H) return;
+  u32 pairs[WIDE];
+#pragma unroll
+  for (int i = 0; i < WIDE; ++i) pairs[i] = as_bf16_pair(value(i % 2, i / 2 * 2), value(i % 2, i / 2 * 2 + 1));
+#if OWN == 16
+  *(uint4*)to = make_uint4(pairs[0], pairs[1], pairs[2], pairs[3]);
+#else
+  ((uint2*)to)[block % 2] = make_uint2(pairs[0], pairs[1]);
+#endif
+}
+
+// ---------------------------------------------------------------- products
+
+// B for wgmma, k-major without swizzle: 8 columns of 8 k are 128 bytes in one piece.
+template <int COLUMNS>
+__device__ __forceinline__ u64 descriptor(u32 weights, int step) {
+  const u32 start = weights + step * COLUMNS * 32;
+  const u64 between_k = COLUMNS * 16 >> 4, between_columns = 128 >> 4;
+  return (u64)((start & 0x3ffff) >> 4) | between_k << 16 | between_columns << 32;
+}
+
+template <int COLUMNS, typename Weight>
+__device__ __forceinline__ void load_weights(unsigned short* shared, Weight weight) {
+  for (int i = threadIdx.x; i < STEPS * 16 * COLUMNS; i += CHAIN * CHAINS) {
+    const int k = i / COLUMNS, column = i % COLUMNS;
+    const int place = (k / 8 * (COLUMNS / 8) + column / 8) * 64 + column % 8 * 8 + k % 8;
+    shared[place] = weight(column, k);
+  }
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
+// sum = A B over the block's k. A's chunks are read in groups, RING - 1 of them before they are used;
+// a group is what a thread waits for at once, and it can wait for six different things only.
+#define GROUP 4
+#define RING 4
+#define GROUPS ((STEPS + GROUP - 1) / GROUP)
+template <int COLUMNS>
+__device__ __forceinline__ void product(float (&sum)[COLUMNS / 2], u32 weights, const Chunk* chunks) {
+  Chunk a[RING][GROUP];
+  const auto read = [&](int group) {
+#pragma unroll
+    for (int j = 0; j < GROUP; ++j)
+      if (group * GROUP + j < STEPS) a[group % RING][j] = load_chunk(chunks + (group * GROUP + j) * CHAIN);
+    __syncwarp();  // or the compiler would move them to where they are used
+  };
+#pragma unroll
+  for (int group = 0; group < RING - 1; ++group) read(group);
+#pragma unroll
+  for (int group = 0; group < GROUPS; ++group) {
+    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+#pragma unroll
+    for (int j = 0; j < GROUP; ++j) {
+      const int step = group * GROUP + j;
+      if (step < STEPS) multiply(sum, a[group % RING][j].part, descriptor<COLUMNS>(weights, step), step > 0);
+    }
+    asm volatile("wgmma.commit_group.sync.aligned;\nwgmma.wait_group.sync.aligned 1;" ::: "memory");
+    if (group + RING - 1 < GROUPS) read(group + RING - 1);
+  }
+  asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+}
+
+// ---------------------------------------------------------------- exchange in the cluster
+
+// Four sums in three words, each without its last 8 bits: what is left is still 128 times as fine as a
+// bf16, and shared memory then has room for larger clusters, which read less.
+__device__ __forceinline__ void pack(u32* words, const float* sums) {
+  const u32 a = __float_as_uint(sums[0]), b = __float_as_uint(sums[1]);
+  const u32 c = __float_as_uint(sums[2]), d = __float_as_uint(sums[3]);
+  words[0] = __byte_perm(a, b, 0x5321);
+  words[1] = __byte_perm(b, c, 0x6532);
+  words[2] = __byte_perm(c, d, 0x7653);
+}
+
+__device__ __forceinline__ void add_packed(float* sums, const u32* words) {
+  sums[0] += __uint_as_float(words[0] << 8);
+  sums[1] += __uint_as_float(__byte_perm(words[0], words[1], 0x5430) & 0xffffff00u);
+  sums[2] += __uint_as_float(__byte_perm(words[1], words[2], 0x4320) & 0xffffff00u);
+  sums[3] += __uint_as_float(words[2] & 0xffffff00u);
+}
+
+// own = the sum over the cluster of what each block has for this one's columns, in a fixed order.
+template <int EACH>
+struct Exchange {
+  static constexpr int PACKED = EACH / 4 * 3, WORDS = (PACKED + 1) / 2 * 2, FOURS = WORDS / 4, TWOS = WORDS % 4 / 2;
+  static constexpr u32 BYTES = (CLUSTER - 1) * WORDS * 4 * CHAIN;
+
+  alignas(16) char parts[CHAINS][CLUSTER - 1][WORDS * 4 * CHAIN];
+  u64 arrived[CHAINS];
+
+  __device__ __forceinline__ void prepare(int chain) {
+    const u32 barrier = shared_address(&arrived[chain]);
+    barrier_init(barrier);
+    barrier_expect(barrier, BYTES);
+  }
+
+  __device__ __forceinline__ void send(const float* sums, int slot, int owner, int chain, int thread) {
+    u32 words[WORDS] = {};
+#pragma unroll
+    for (int j = 0; j < EACH / 4; ++j) pack(words + 3 * j, sums + 4 * j);
+    const u32 part = in_block(shared_address(parts[chain][slot]), owner);
+    const u32 barrier = in_block(shared_address(&arrived[chain]), owner);
+#pragma unroll
+    for (int j = 0; j < FOURS; ++j)
+      send16(part + (j * CHAIN + thread) * 16, barrier, words[4 * j], words[4 * j + 1], words[4 * j + 2],
+             words[4 * j + 3]);
+    if (TWOS) send8(part + FOURS * CHAIN * 16 + thread * 8, barrier, words[WORDS - 2], words[WORDS - 1]);
+  }
+
+  __device__ __forceinline__ void receive(float (&own)[EACH], int slot, int chain, int thread) const {
+    const char* part = parts[chain][slot];
+    u32 words[WORDS];
+#pragma unroll
+    for (int j = 0; j < FOURS; ++j) *(uint4*)(words + 4 * j) = ((const uint4*)part)[j * CHAIN + thread];
+    if (TWOS) *(uint2*)(words + WORDS - 2) = ((const uint2*)(part + FOURS * CHAIN * 16))[thread];
+#pragma unroll
+    for (int j = 0; j < EACH / 4; ++j) add_packed(own + 4 * j, words + 3 * j);
+  }
+
+  __device__ __forceinline__ void run(float (&own)[EACH], const float (&sum)[CLUSTER * EACH], u32 rank, int chain,
+                                      u32 parity) {
+    const int thread = threadIdx.x % CHAIN;
+    const u32 barrier = shared_address(&arrived[chain]);
+#pragma unroll
+    for (int owner = 0; owner < CLUSTER; ++owner) {
+      if (owner == rank) {
+#pragma unroll
+        for (int j = 0; j < EACH; ++j) own[j] = sum[owner * EACH + j];
+      } else {
+        send(sum + owner * EACH, rank < owner ? rank : rank - 1, owner, chain, thread);
+      }
+    }
+    barrier_wait(barrier, parity);
+    if (thread == 0) barrier_expect(barrier, BYTES);
+#pragma unroll
+    for (int slot = 0; slot < CLUSTER - 1; ++slot) receive(own, slot, chain, thread);
+  }
+};
+
+// ---------------------------------------------------------------- who does what
+
+struct Place {
+  int row, unit;  // the first of the thread's
+  bool active;
+};
+
+struct Here {
+  int chain, thread, block, rank;
+
+  __device__ __forceinline__ Here()
+      : chain(threadIdx.x / CHAIN), thread(threadIdx.x % CHAIN), block(blockIdx.x), rank(block_rank()) {}
+
+  // In the first or the second of its rows.
+  __device__ __forceinline__ Place place(int which, int first_row, int batch) const {
+    const int lane = thread % 32;
+    const int row = first_row + chain * ROWS + thread / 32 * 16 + lane / 4 + which * 8;
+    const int unit = block * OWN + lane % 4 * WIDE;
+    return {row, unit, row < batch && unit < H};
+  }
+
+  __device__ __forceinline__ int first_of_cluster() const { return block / CLUSTER * CLUSTER * OWN; }
+};
+
+// Two buffers: the next step's values are written while some still read this step's.
+struct Board {
+  u32* counters;  // of each chain
+  Chunk* chunks;  // [2][CHAINS][k-steps][CHAIN]
+};
+
+template <int ALL_STEPS>
+__device__ __forceinline__ Chunk* chunks_at(const Board& board, int buffer, int chain, int step, int thread) {
+  return board.chunks + ((buffer * CHAINS + chain) * (long long)ALL_STEPS + step) * CHAIN + thread;
+}
+
+// ---------------------------------------------------------------- forward
+
+#if !BACKWARD
+#define EACH_GATES (GATES * PLACES)
+#define COLUMNS (CLUSTER * GATES * OWN)
+
+struct ForwardShared {
+  alignas(128) unsigned short weights[STEPS * 16 * COLUMNS];
+  Exchange<EACH_GATES> exchange;
+};
+
+extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(CHAIN * CHAINS, 1)
+    run(const Stored* input, const Stored* weight, UnitForward at, const long long* lengths, Sizes sizes, Board board) {
+  extern __shared__ __align__(128) char memory[];
+  ForwardShared& shared = *(ForwardShared*)memory;
+  const Here here;
+  const int first_unit = here.first_of_cluster();
+  load_weights<COLUMNS>(shared.weights, [&](int column, int k) -> unsigned short {
+    const int unit = first_unit + column / (GATES * OWN) * OWN + unit_of(column % OWN), gate = column / OWN % GATES;
+    const int from = (here.rank * STEPS + k / 16) * 16 + unit_of_k(k % 16);
+    return unit < H && from < H ? weight[(gate * (long long)H + unit) * H + from] : 0;
+  });
+  if (here.thread == 0) shared.exchange.prepare(here.chain);
+  __syncthreads();
+  cluster_sync();
+
+  u32 met = 0, exchanged = 0;  // how often the chain has met on the GPU, and in the cluster
+  u32* counter = board.counters + here.chain;
+  const u32 weights = shared_address(shared.weights);
+  for (int first_row = 0; first_row < sizes.batch; first_row += CHAINS * ROWS) {
+    Unit states[2][WIDE];
+    int length[2];
+#pragma unroll
+    for (int which = 0; which < 2; ++which) {
+      const Place p = here.place(which, first_row, sizes.batch);
+      length[which] = !p.active ? 0 : lengths ? (int)lengths[p.row] : sizes.time;
+#pragma unroll
+      for (int k = 0; k < WIDE; ++k) {
+        states[which][k].prepare(at, p.active, p.unit + k);
+        states[which][k].start(at, p.active, p.row, p.unit + k);
+      }
+    }
+    const auto publish = [&](int buffer) {
+      const int step = here.block * OWN / 16;
+      store_chunk(chunks_at<CLUSTER * STEPS>(board, buffer, here.chain, step, here.thread), here.block,
+                  [&](int which, int k) { return states[which][k].hidden(); });
+      arrive(counter, here.chain);
+      met += gridDim.x;
+    };
+    publish(0);
+    for (int i = 0; i < sizes.time; ++i) {
+      const int t = sizes.reverse ? sizes.time - 1 - i : i;
+      Neighbours<WIDE> x[2][INPUTS];
+#pragma unroll
+      for (int which = 0; which < 2; ++which) {
+        const Place p = here.place(which, first_row, sizes.batch);
+        const Stored* from = input + (t * (long long)sizes.batch + p.row) * INPUTS * H + p.unit;
+#pragma unroll
+        for (int n = 0; n < INPUTS; ++n) {
+          x[which][n] = {};
+          if (p.active) x[which][n] = load<WIDE>(from + n * H);
+        }
+      }
+      await(counter, met, here.chain);
+      float sum[COLUMNS / 2], own[EACH_GATES];
+      product<COLUMNS>(sum, weights, chunks_at<CLUSTER * STEPS>(board, i & 1, here.chain, here.rank * STEPS, here.thread));
+      shared.exchange.run(own, sum, here.rank, here.chain, exchanged++ & 1);
+#pragma unroll
+      for (int which = 0; which < 2; ++which)
+#pragma unroll
+        for (int k = 0; k < WIDE; ++k) {
+          float given[INPUTS], recurrent[GATES];
+#pragma unroll
+          for (int n = 0; n < INPUTS; ++n) given[n] = x[which][n][k];
+#pragma unroll
+          for (int gate = 0; gate < GATES; ++gate) recurrent[gate] = own[gate * PLACES + place_of(which, k)];
+          states[which][k].step(given, recurrent, t < length[which]);
+        }
+      if (i + 1 < sizes.time) publish((i + 1) & 1);
+#pragma unroll
+      for (int which = 0; which < 2; ++which) {
+        const Place p = here.place(which, first_row, sizes.batch);
+        Unit::record(states[which], at, p.active, t < length[which], t, sizes.batch, p.row, p.unit);
+      }
+    }
+#pragma unroll
+    for (int which = 0; which < 2; ++which) {
+      const Place p = here.place(which, first_row, sizes.batch);
+#pragma unroll
+      for (int k = 0; k < WIDE; ++k) states[which][k].finish(at, p.active, p.row, p.unit + k);
+    }
+    arrive(counter, here.chain);  // the next rows begin in a buffer that somebody may still read
+    met += gridDim.x;
+    await(counter, met, here.chain);
+  }
+  cluster_sync();  // nobody leaves while another may still write here
+}
+
+extern "C" __device__ int shared_bytes[1] = {sizeof(ForwardShared)};
+
+// ---------------------------------------------------------------- backward
+
+#else
+#define COLUMNS (CLUSTER * OWN)
+
+struct BackwardShared {
+  alignas(128) unsigned short weights[STEPS * 16 * COLUMNS];
+  Exchange<PLACES> exchange;
+};
+
+// k of the product: 16 units of a gate, the gates of these units side by side.
+extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(CHAIN * CHAINS, 1)
+    run(const Stored* weight, UnitBackward at, const long long* lengths, Sizes sizes, Board board) {
+  extern __shared__ __align__(128) char memory[];
+  BackwardShared& shared = *(BackwardShared*)memory;
+  const Here here;
+  const int first_unit = here.first_of_cluster();
+  load_weights<COLUMNS>(shared.weights, [&](int column, int k) -> unsigned short {
+    const int step = here.rank * STEPS + k / 16, gate = step % GATES;
+    const int unit = step / GATES * 16 + unit_of_k(k % 16);
+    const int to = first_unit + column / OWN * OWN + unit_of(column % OWN);
+    return unit < H && to < H ? weight[(gate * (long long)H + unit) * H + to] : 0;
+  });
+  if (here.thread == 0) shared.exchange.prepare(here.chain);
+  __syncthreads();
+  cluster_sync();
+
+  u32 met = 0, exchanged = 0;
+  u32* counter = board.counters + here.chain;
+  const u32 weights = shared_address(shared.weights);
+  for (int first_row = 0; first_row < sizes.batch; first_row += CHAINS * ROWS) {
+    UnitGradient states[2][WIDE];
+    UnitGradient::Values<WIDE> values[2];
+    int length[2];
+    float d_hidden[2][WIDE];
+    const auto fetch = [&](int i) {
+      const int t = sizes.reverse ? i : sizes.time - 1 - i;
+#pragma unroll
+      for (int which = 0; which < 2; ++which) {
+        const Place p = here.place(which, first_row, sizes.batch);
+        UnitGradient::fetch(values[which], at, p.active && i < sizes.time, t, sizes.reverse ? t + 1 : t - 1,
+                            length[which], sizes.batch, p.row, p.unit);
+      }
+    };
+#pragma unroll
+    for (int which = 0; which < 2; ++which) {
+      const Place p = here.place(which, first_row, sizes.batch);
+      length[which] = !p.active ? 0 : lengths ? (int)lengths[p.row] : sizes.time;
+#pragma unroll
+      for (int k = 0; k < WIDE; ++k) {
+        states[which][k].start(at, p.active, p.row, p.unit + k);
+        d_hidden[which][k] = states[which][k].first();
+      }
+    }
+    fetch(0);
+    for (int i = 0; i < sizes.time; ++i) {
+      const int t = sizes.reverse ? i : sizes.time - 1 - i;
+      float d_gates[2][WIDE][GATES];
+#pragma unroll
+      for (int which = 0; which < 2; ++which)
+#pragma unroll
+        for (int k = 0; k < WIDE; ++k)
+          states[which][k].step(values[which], k, d_hidden[which][k], t < length[which], d_gates[which][k]);
+#pragma unroll
+      for (int gate = 0; gate < GATES; ++gate) {
+        const int step = here.block * OWN / 16 * GATES + gate;
+        store_chunk(chunks_at<CLUSTER * STEPS>(board, i & 1, here.chain, step, here.thread), here.block,
+                    [&](int which, int k) { return d_gates[which][k][gate]; });
+      }
+      arrive(counter, here.chain);
+      met += gridDim.x;
+#pragma unroll
+      for (int which = 0; which < 2; ++which) {
+        const Place p = here.place(which, first_row, sizes.batch);
+        UnitGradient::record(states[which], at, p.active, t, sizes.batch, p.row, p.unit);
+      }
+      fetch(i + 1);
+      await(counter, met, here.chain);
+      float sum[COLUMNS / 2], own[PLACES];
+      product<COLUMNS>(sum, weights, chunks_at<CLUSTER * STEPS>(board, i & 1, here.chain, here.rank * STEPS, here.thread));
+      shared.exchange.run(own, sum, here.rank, here.chain, exchanged++ & 1);
+#pragma unroll
+      for (int which = 0; which < 2; ++which)
+#pragma unroll
+        for (int k = 0; k < WIDE; ++k)
+          if (t < length[which]) d_hidden[which][k] = states[which][k].carried() + own[place_of(which, k)];
+    }
+#pragma unroll
+    for (int which = 0; which < 2; ++which) {
+      const Place p = here.place(which, first_row, sizes.batch);
+#pragma unroll
+      for (int k = 0; k < WIDE; ++k)
+        states[which][k].finish(at, p.active, d_hidden[which][k], p.row, p.unit + k);
+    }
+    arrive(counter, here.chain);  // the next rows begin in a buffer that somebody may still read
+    met += gridDim.x;
+    await(counter, met, here.chain);
+  }
+  cluster_sync();
+}
+
+extern "C" __device__ int shared_bytes[1] = {sizeof(BackwardShared)};
+#endif

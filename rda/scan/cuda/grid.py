@@ -1,0 +1,176 @@
+"""A unit over time in one kernel on the whole GPU, its weights in all shared memory there is."""
+
+import ctypes
+from functools import cache
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from rda.scan.cuda import launching, nvrtc, steps
+from rda.scan.cuda.driver import Module
+from rda.scan.cuda.launching import Constants, Pointer, Sizes, pointer
+
+CHAIN, CHAINS = 128, 2
+THREADS = CHAIN * CHAINS
+SHARED_BYTES = 227 * 1024
+WIDEST = 256
+"""Columns of one product of the tensor cores."""
+
+FORWARD = ((8, 2), (16, 2))
+BACKWARD = ((8, 4), (16, 4), (16, 3), (16, 2))
+"""Units of a block and blocks of a cluster, the quickest first: more units and larger clusters
+read less, smaller clusters have less to add up. Backward three or four times as much is read."""
+
+
+class Board(ctypes.Structure):
+    """As in grid.cu."""
+
+    _fields_ = (("counters", Pointer), ("chunks", Pointer))
+
+
+class Layout(NamedTuple):
+    """How the weights lie on the GPU."""
+
+    own: int  # units of a block
+    cluster: int  # blocks that split k
+    blocks: int
+    steps: int  # k-steps of a block
+    columns: int  # of a cluster's product
+
+    @property
+    def shared_bytes(self) -> int:
+        """Of a block: weights, and what the others of its cluster send, three bytes a number."""
+        each = self.columns // self.cluster // 2
+        words = -(-each * 3 // 8) * 2
+        exchanged = (self.cluster - 1) * words * 4 * CHAIN
+        return self.steps * 16 * self.columns * 2 + CHAINS * (exchanged + 8)
+
+    @property
+    def chunk_bytes(self) -> int:
+        """Of what all blocks write for one another, in two buffers."""
+        return 2 * CHAINS * self.cluster * self.steps * CHAIN * 16
+
+
+def obstacle(input: Tensor, units: int, gates: int) -> str | None:
+    """Why the kernel cannot serve such an input and a layer of that size, or None."""
+    common = launching.obstacle(input, 9, "clusters of thread blocks")
+    if common is not None:
+        return common
+    major, minor = launching.capability(input.device)
+    if (major, minor) != (9, 0):
+        return f"it needs Hopper's tensor cores (sm_90), and this GPU is an sm_{major}{minor}"
+    product = launching.product_for(input, units)
+    if product != "bf16":
+        return f"it multiplies in bf16, and this is {product}"
+    if units % 4:
+        return f"it takes a multiple of 4 units, and these are {units}"
+    if not _has_room(input.device, units, gates):
+        return f"{units} units are more than this GPU's shared memory holds"
+    return None
+
+
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+def _has_room(device: torch.device, units: int, gates: int) -> bool:
+    if not torch.cuda.is_available():
+        return True  # as in launching.capability
+    index = torch.cuda.current_device() if device.index is None else device.index
+    return None not in (_layout(index, units, gates, False), _layout(index, units, gates, True))
+
+
+@cache
+def _layout(device: int, units: int, gates: int, is_forward: bool) -> Layout | None:
+    for own, cluster in FORWARD if is_forward else BACKWARD:
+        blocks = -(-units // (own * cluster)) * cluster
+        k_steps = -(-units // 16) * (1 if is_forward else gates)
+        columns = cluster * own * (gates if is_forward else 1)
+        layout = Layout(own, cluster, blocks, -(-k_steps // cluster), columns)
+        fits = columns <= WIDEST and layout.shared_bytes <= SHARED_BYTES
+        if fits and blocks <= cluster * _clusters_at_once(device, cluster):
+            return layout
+    return None
+
+
+@cache
+def _clusters_at_once(device: int, cluster: int) -> int:
+    """How many the GPU has room for, of blocks with all shared memory of a multiprocessor."""
+    text = f"""
+extern "C" __global__ void probe() {{}}
+extern "C" __device__ int shared_bytes[1] = {{{SHARED_BYTES}}};
+"""
+    with torch.cuda.device(device):
+        module = Module(nvrtc.compiled(text, {}, (9, 0)), ("probe",))
+        return module.clusters_at_once("probe", cluster, THREADS)
+
+
+@cache
+def _module(
+    device: int, layout: Layout, is_forward: bool, unit: str, units: int, own: Constants
+) -> Module:
+    constants = (
+        ("H", units),
+        ("OWN", layout.own),
+        ("CLUSTER", layout.cluster),
+        ("STEPS", layout.steps),
+        ("BACKWARD", int(not is_forward)),
+        *own,
+    )
+    multiply = _multiply_text(layout.columns)
+    return launching.module(device, "grid", unit, "bf16", constants, ("run",), multiply)
+
+
+def _multiply_text(columns: int) -> str:
+    """wgmma for one width: its registers must be named one by one."""
+    count = columns // 2
+    sums = ", ".join(f"%{i}" for i in range(count))
+    outputs = ", ".join(f'"+f"(sum[{i}])' for i in range(count))
+    operands = ", ".join(f"%{count + i}" for i in range(4))
+    b, add = f"%{count + 4}", f"%{count + 5}"
+    return f"""
+__device__ __forceinline__
+void multiply(float (&sum)[{count}], const u32 (&a)[4], u64 b, int add) {{
+  asm volatile(
+      "{{\\n.reg .pred add;\\nsetp.ne.b32 add, {add}, 0;\\n"
+      "wgmma.mma_async.sync.aligned.m64n{columns}k16.f32.bf16.bf16 {{{sums}}}, {{{operands}}}, "
+      "{b}, add, 1, 1, 0;\\n}}"
+      : {outputs}
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(add));
+}}
+"""
+
+
+def run(
+    direction: str,
+    unit: str,
+    product: str,
+    own: Constants,
+    projected: Tensor | None,
+    weight: Tensor,
+    at: ctypes.Structure,
+    lengths: Tensor | None,
+    sizes: Sizes,
+) -> None:
+    """Queue a unit's forward or backward kernel; `own` are the constants of its text."""
+    if sizes.batch == 0:
+        return
+    if not _is_aligned(at, projected):
+        steps.run(direction, unit, product, own, projected, weight, at, lengths, sizes)
+        return
+    units = weight.shape[1]
+    is_forward = direction == "forward"
+    layout = _layout(weight.device.index, units, weight.shape[0] // units, is_forward)
+    assert layout is not None, "the obstacle said so"
+    module = _module(weight.device.index, layout, is_forward, unit, units, own)
+    memory = torch.zeros(256 + layout.chunk_bytes, dtype=torch.uint8, device=weight.device)
+    board = Board(memory.data_ptr(), memory.data_ptr() + 256)
+    before = () if projected is None else (pointer(projected),)
+    module.launch(
+        "run", layout.blocks, THREADS, *before, pointer(weight), at, pointer(lengths), sizes, board,
+        together=True,
+    )  # fmt: skip
+
+
+def _is_aligned(at: ctypes.Structure, projected: Tensor | None) -> bool:
+    """Whether four numbers can be read at once: what a caller gives may begin anywhere."""
+    addresses = [getattr(at, name) or 0 for name, *_ in at._fields_]
+    return not any(each % 8 for each in (*addresses, pointer(projected).value or 0))

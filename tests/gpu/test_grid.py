@@ -1,0 +1,206 @@
+"""The engine on the whole GPU equals the reference; it multiplies in bf16 alone."""
+
+import pytest
+import torch
+from comparing import TOLERANCE, distance, draw, error, replayed_and_run, run
+
+import rda
+from rda.activations import Choices
+from rda.baselines import GRU, LSTM
+from rda.equations import LogState
+from rda.scan.dispatch import EngineUnavailableError, scan, select
+
+RDA = Choices()
+RWA = Choices("exp", "tanh", "identity", discount=False)
+LIMIT = TOLERANCE["bf16"]
+
+
+@pytest.fixture(autouse=True)
+def _only_hopper():
+    if torch.cuda.is_available() and torch.cuda.get_device_capability() != (9, 0):
+        pytest.skip("needs Hopper's tensor cores")
+
+
+def layer_of(units, **options):
+    torch.manual_seed(0)
+    return rda.RDA(5, units, engine="grid", **options).to("cuda", torch.bfloat16)
+
+
+def input_of(time, batch):
+    return torch.randn(time, batch, 5, device="cuda", dtype=torch.bfloat16)
+
+
+@pytest.mark.parametrize("units", [100, 1200])
+def test_every_choice(units, choices):
+    assert error("grid", 13, 11, units, choices, "bf16") < LIMIT
+
+
+# Around where blocks have 8 or 16 units, and where the last one has few.
+@pytest.mark.parametrize(
+    "units", [36, 64, 100, 128, 132, 256, 500, 952, 960, 964, 1000, 1024, 1056, 1060, 1800, 2048]
+)
+@pytest.mark.parametrize("choices", [RDA, RWA], ids=["RDA", "RWA"])
+def test_every_size(units, choices):
+    assert error("grid", 7, 9, units, choices, "bf16") < LIMIT
+
+
+@pytest.mark.parametrize("batch", [1, 7, 8, 63, 64, 65, 128, 129, 257])
+@pytest.mark.parametrize("units", [132, 1100])
+def test_every_number_of_rows(batch, units):
+    assert error("grid", 5, batch, units, RDA, "bf16") < LIMIT
+
+
+@pytest.mark.parametrize("time", [1, 2, 3, 4, 5, 73, 2000])
+@pytest.mark.parametrize("choices", [RDA, RWA], ids=["RDA", "RWA"])
+def test_short_and_long_sequences(time, choices):
+    assert error("grid", time, 5, 40, choices, "bf16") < LIMIT
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_ragged_rows_in_both_directions(choices, reverse):
+    lengths = [20, 3, 0, 11, 20, 1, 19, 7, 20] * 15
+    assert error("grid", 20, len(lengths), 68, choices, "bf16", lengths, reverse) < LIMIT
+
+
+def test_a_split_sequence_is_the_whole():
+    tensors = draw(30, 70, 1032, 6, RDA)
+    x, weight, input_weight, bias = (t.to("cuda", torch.bfloat16) for t in tensors[:4])
+    start = LogState(*(t.to("cuda", torch.float32) for t in tensors[4:]))
+    options = {"input_weight": input_weight, "bias": bias, "engine": "grid"}
+    whole, final = scan(x, weight, start, **options)
+    first, middle = scan(x[:13], weight, start, **options)
+    second, last = scan(x[13:], weight, middle, **options)
+    assert torch.equal(torch.cat((first, second)), whole)
+    assert all(map(torch.equal, last, final))
+
+
+def test_logits_of_any_size_stay_finite(choices):
+    tensors = draw(40, 9, 36, 6, choices)
+    for scale in (1e4, -1e4):
+        tensors[3][:] = scale * torch.sign(tensors[3])
+        found = run(tensors, choices, "grid", torch.float32, "bf16")
+        assert all(part.isfinite().all() for part in found)
+
+
+@pytest.mark.parametrize("units", [252, 1800])
+def test_a_thousand_launches_are_identical(units):
+    tensors = [t.to("cuda") for t in draw(20, 20, units, 6, RDA)]
+    first = run(tensors, RDA, "grid", torch.float32, "bf16")
+    for _ in range(1000):
+        again = run(tensors, RDA, "grid", torch.float32, "bf16")
+        assert all(map(torch.equal, first, again))
+
+
+def test_streams_do_not_lock_one_another():
+    """Two kernels that each need the whole GPU, again and again, beside one in their way."""
+    layers = [layer_of(units) for units in (1024, 1800)]
+    x = input_of(40, 70)
+    with torch.no_grad():
+        expected = [layer(x)[0] for layer in layers]
+        streams = [torch.cuda.Stream() for _ in range(3)]
+        torch.cuda.synchronize()
+        found = []
+        square = torch.randn(4096, 4096, device="cuda")
+        for _ in range(20):
+            for layer, stream in zip(layers, streams, strict=False):
+                with torch.cuda.stream(stream):
+                    found.append(layer(x)[0])
+            with torch.cuda.stream(streams[2]):
+                square @ square
+        torch.cuda.synchronize()
+    assert all(torch.equal(one, expected[k % 2]) for k, one in enumerate(found))
+
+
+@pytest.mark.parametrize("units", [100, 1800])
+def test_a_cuda_graph_replays_it(units):
+    assert all(map(torch.equal, *replayed_and_run(layer_of(units), input_of(17, 6))))
+
+
+def test_torch_compile_takes_it_whole():
+    layer, x = layer_of(100), input_of(17, 6).requires_grad_()
+    compiled = torch.compile(layer, fullgraph=True)
+    gradients = []
+    for module in (layer, compiled):
+        output, _ = module(x)
+        loss = output.float().square().sum()
+        gradients.append(torch.autograd.grad(loss, (x, *layer.parameters())))
+    for plain, traced in zip(*gradients, strict=True):
+        torch.testing.assert_close(plain, traced)
+
+
+def test_layers_directions_and_packing():
+    layer = layer_of(100, num_layers=2, bidirectional=True, learn_initial_state=True)
+    exact = rda.RDA(
+        5, 100, engine="reference", num_layers=2, bidirectional=True, learn_initial_state=True
+    )
+    exact.load_state_dict(layer.state_dict())
+    exact = exact.cuda().double()
+    x, lengths = input_of(17, 6), torch.tensor([17, 3, 9, 1, 17, 12])
+
+    def packed(tensor):
+        return torch.nn.utils.rnn.pack_padded_sequence(tensor, lengths, enforce_sorted=False)
+
+    found, expected = layer(packed(x))[0].data, exact(packed(x.double()))[0].data
+    assert distance([found.double()], [expected]) < LIMIT
+
+
+def test_a_gradient_that_begins_anywhere():
+    layer, x = layer_of(100), input_of(9, 6)
+    loose = torch.randn(9 * 6 * 100 + 1, device="cuda").bfloat16()
+    gradients = []
+    for given in (loose[1:].view(9, 6, 100), loose[1:].clone().view(9, 6, 100)):
+        output, _ = layer(x)
+        gradients.append(torch.autograd.grad(output, list(layer.parameters()), given))
+    found, expected = ([part.double() for part in each] for each in gradients)
+    assert distance(found, expected) < LIMIT
+
+
+def test_an_empty_batch():
+    output, state = layer_of(40)(input_of(7, 0))
+    assert output.shape == (7, 0, 40)
+    assert state.average.shape == (1, 0, 40)
+
+
+@pytest.mark.parametrize("make", [LSTM, GRU])
+@pytest.mark.parametrize(("batch", "units"), [(7, 600), (70, 1100), (257, 100), (5, 1600)])
+def test_lstm_and_gru(make, batch, units, monkeypatch):
+    monkeypatch.setattr("rda.scan.cuda.choosing.MOST_ROWS_BESIDE_GRID", {16: 0})
+    monkeypatch.setattr("rda.scan.cuda.choosing.MOST_ROWS_OF_GRID", 1000)
+    torch.manual_seed(0)
+    layer = make(6, units, bidirectional=True).to("cuda", torch.bfloat16)
+    theirs = torch.nn.LSTM if make is LSTM else torch.nn.GRU
+    exact = theirs(6, units, bidirectional=True)
+    exact.load_state_dict(layer.state_dict())
+    exact = exact.cuda().double()
+    x = torch.randn(9, batch, 6, device="cuda", dtype=torch.bfloat16)
+    assert layer.engine_for(x) == "grid"
+    found = []
+    for module, given in ((layer, x), (exact, x.double())):
+        output, _ = module(given)
+        weights = torch.linspace(-1, 1, output.numel(), device="cuda").view_as(output)
+        loss = (output * weights.to(output)).sum()
+        parts = (output, *torch.autograd.grad(loss, list(module.parameters())))
+        found.append([part.double() for part in parts])
+    assert distance(*found) < LIMIT
+
+
+def test_auto_takes_it_for_large_layers_in_bf16():
+    weight = torch.empty(3 * 1800, 1800, device="cuda", dtype=torch.bfloat16)
+    for batch, engine in ((1, "grid"), (128, "grid"), (2048, "graph")):
+        x = torch.empty(5, batch, 4 * 1800, device="cuda", dtype=torch.bfloat16)
+        assert select("auto", x, RDA, weight).name == engine
+        assert select("auto", x.float(), RDA, weight.float()).name == "graph"
+
+
+@pytest.mark.parametrize(
+    ("units", "dtype", "reason"),
+    [
+        (102, torch.bfloat16, "a multiple of 4 units, and these are 102"),
+        (4096, torch.bfloat16, "4096 units are more than this GPU's shared memory holds"),
+        (100, torch.float32, "it multiplies in bf16, and this is tf32"),
+    ],
+)
+def test_what_it_cannot_do_is_said(units, dtype, reason):
+    layer = rda.RDA(5, units, engine="grid").to("cuda", dtype)
+    with pytest.raises(EngineUnavailableError, match=reason):
+        layer(torch.randn(3, 2, 5, device="cuda", dtype=dtype))
