@@ -79,7 +79,7 @@ class Plan:
 
 
 FEW = ("nn.LSTM", "nn.GRU", "RDA-exp-tanh")
-ENGINE_BATCHES = (32, 64, 96, 128, 192, 256, 384, 512, 768, 1024)
+ENGINE_BATCHES = (32, 64, 128, 192, 256, 384, 512, 1024)
 WHOLE = Plan(
     main=(
         Comparison(
