@@ -57,7 +57,7 @@ class Grid:
     precisions: Sequence[str]
     time: int = 250
     inputs: int = 64
-    cell_seconds: float = 1.2
+    cell_seconds: float = 0.8
     """What the turns of one cell may take, in so far as that gives enough rounds."""
 
 

@@ -9,17 +9,17 @@ from rda.scan.cuda import grid, onchip, steps
 from rda.scan.cuda.launching import product_for
 
 MOST_ROWS = {
-    "tf32": {4: 2048, 8: 768, 16: 256},
-    "fp32": {4: 2048, 8: 768},
-    "bf16": {4: 2048, 8: 512, 16: 192},
+    "tf32": {4: 2048, 8: 1024, 12: 384, 16: 192},
+    "fp32": {4: 2048, 8: 1024},
+    "bf16": {4: 2048, 8: 1024, 12: 256, 16: 192},
 }
-"""Rows up to which a cluster beats steps, by precision and its blocks (docs/kernels.md)."""
+"""Rows up to which a cluster beats steps, by precision and its blocks (benchmarks/README.md)."""
 
-MOST_ROWS_BESIDE_GRID = {4: 256, 8: 128, 16: 64}
-"""The same in bf16 where the whole GPU can be used instead."""
+MOST_ROWS_BESIDE_GRID, BLOCKS_BESIDE_GRID = 64, 8
+"""A cluster of more blocks beats the whole GPU up to so many rows only."""
 
-MOST_ROWS_OF_GRID = 256
-"""Rows up to which the whole GPU beats steps."""
+MOST_ROWS_OF_GRID = 128
+"""What the whole GPU does at once; for more it starts again, and steps are as quick."""
 
 
 class Layer(NamedTuple):
@@ -42,10 +42,13 @@ class Way(NamedTuple):
 def _slower_in_a_cluster(layer: Layer) -> str | None:
     blocks = onchip.cluster_size(layer.units)
     product = product_for(layer.input, layer.units)
-    most = MOST_ROWS[product]
-    if product == "bf16" and WAYS["grid"].obstacle(layer) is None:
-        most = MOST_ROWS_BESIDE_GRID
-    if layer.batch <= next(rows for largest, rows in most.items() if blocks <= largest):
+    most = next(rows for largest, rows in MOST_ROWS[product].items() if blocks <= largest)
+    if layer.batch > most:
+        return f"{layer.batch} rows of {layer.units} units are quicker step by step"
+    if blocks <= BLOCKS_BESIDE_GRID or layer.batch <= MOST_ROWS_BESIDE_GRID:
+        return None
+    whole = WAYS["grid"]
+    if whole.obstacle(layer) is not None or whole.slower(layer) is not None:
         return None
     return f"{layer.batch} rows of {layer.units} units are quicker on the whole GPU"
 

@@ -38,54 +38,72 @@ __device__ __forceinline__ Stored as_stored(float x) { return x; }
 // They stay as they were stored until they are used: to convert one, or to take a bf16 out of its
 // word, is to wait for it.
 template <int WIDE>
-struct alignas(WIDE * sizeof(Stored)) Neighbours {
-#if PRODUCT == 2
-  u32 pairs[WIDE / 2];
+struct Neighbours {  // 2 or 4, of bf16
+  u32 pairs[WIDE / 2] = {};
+
+  static __device__ __forceinline__ Neighbours at(const Stored* from) {
+    Neighbours found;
+    if (WIDE == 2) {
+      found.pairs[0] = *(const u32*)from;
+    } else {
+      const uint2 both = *(const uint2*)from;
+      found.pairs[0] = both.x;
+      found.pairs[WIDE / 2 - 1] = both.y;
+    }
+    return found;
+  }
+
+  template <typename Value>
+  static __device__ __forceinline__ Neighbours of(Value value) {
+    Neighbours made;
+#pragma unroll
+    for (int k = 0; k < WIDE; k += 2) made.pairs[k / 2] = as_bf16_pair(value(k), value(k + 1));
+    return made;
+  }
+
+  __device__ __forceinline__ void to(Stored* place) const {
+    if (WIDE == 2) {
+      *(u32*)place = pairs[0];
+    } else {
+      *(uint2*)place = make_uint2(pairs[0], pairs[WIDE / 2 - 1]);
+    }
+  }
 
   __device__ __forceinline__ float operator[](int k) const {
     return __uint_as_float(k % 2 ? pairs[k / 2] & 0xffff0000u : pairs[k / 2] << 16);
   }
-
-  template <typename Value>
-  __device__ __forceinline__ void set(Value value) {
-#pragma unroll
-    for (int k = 0; k < WIDE; k += 2) pairs[k / 2] = as_bf16_pair(value(k), value(k + 1));
-  }
-#else
-  float each[WIDE];
-
-  __device__ __forceinline__ float operator[](int k) const { return each[k]; }
-
-  template <typename Value>
-  __device__ __forceinline__ void set(Value value) {
-#pragma unroll
-    for (int k = 0; k < WIDE; ++k) each[k] = value(k);
-  }
-#endif
 };
 
 template <>
 struct Neighbours<1> {
-  Stored one;
+  Stored one = 0;
 
-  __device__ __forceinline__ float operator[](int) const { return as_float(one); }
+  static __device__ __forceinline__ Neighbours at(const Stored* from) {
+    Neighbours found;
+    found.one = *from;
+    return found;
+  }
 
   template <typename Value>
-  __device__ __forceinline__ void set(Value value) {
-    one = as_stored(value(0));
+  static __device__ __forceinline__ Neighbours of(Value value) {
+    Neighbours made;
+    made.one = as_stored(value(0));
+    return made;
   }
+
+  __device__ __forceinline__ void to(Stored* place) const { *place = one; }
+
+  __device__ __forceinline__ float operator[](int) const { return as_float(one); }
 };
 
 template <int WIDE>
 __device__ __forceinline__ Neighbours<WIDE> load(const Stored* from) {
-  return *(const Neighbours<WIDE>*)from;
+  return Neighbours<WIDE>::at(from);
 }
 
 template <int WIDE, typename Value>
 __device__ __forceinline__ void store(Stored* to, Value value) {
-  Neighbours<WIDE> made;
-  made.set(value);
-  *(Neighbours<WIDE>*)to = made;
+  Neighbours<WIDE>::of(value).to(to);
 }
 
 // What units had at the step before this one: of the sequence, or where there is none, of their start
@@ -94,9 +112,8 @@ template <int WIDE>
 __device__ __forceinline__ Neighbours<WIDE> load_before(const Stored* sequence, const float* start, int before,
                                                         int length, int batch, int row, int unit) {
   if (before >= 0 && before < length) return load<WIDE>(sequence + (before * (long long)batch + row) * H + unit);
-  Neighbours<WIDE> found = {};
-  if (start) found.set([&](int k) { return start[row * (long long)H + unit + k]; });
-  return found;
+  if (!start) return {};
+  return Neighbours<WIDE>::of([&](int k) { return start[row * (long long)H + unit + k]; });
 }
 
 // One by itself, for what takes several.
