@@ -1,7 +1,8 @@
 """What the first call costs: the engine is compiled in it, and kept for later processes.
 
 Each call is a forward and backward pass in a process of its own, timed after torch has done other
-work on the device. Two processes that find the cache empty at once must not disturb each other.
+work on the device. Two processes that find the cache empty at once must not disturb each other:
+they wait for one another before that call.
 """
 
 import json
@@ -10,30 +11,38 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from typing import Any
 
 import torch
 from measuring import Case, Progress, seconds, synchronise
+from subjects import Subject
+from torch import Tensor, nn
 
-import rda
+
+def measure(uses: Sequence[tuple[str, Case]], device: torch.device) -> dict[str, Any]:
+    """Of each precision and size: with an empty cache, a full one, two at once on an empty one."""
+    progress = Progress(3 * len(uses))
+    return {"uses": [_measure(precision, case, device, progress) for precision, case in uses]}
 
 
-def measure(case: Case, device: torch.device) -> dict[str, Any]:
-    """Seconds with an empty cache, with a full one, and of two at once on an empty one."""
-    progress = Progress(3)
+def _measure(
+    precision: str, case: Case, device: torch.device, progress: Progress
+) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as cache:
-        empty = _answer(_start(case, device, cache))
+        (empty,) = _answers(1, precision, case, device, cache)
         progress.step("first use, empty cache")
-        full = _answer(_start(case, device, cache))
+        (full,) = _answers(1, precision, case, device, cache)
         progress.step("first use, full cache")
     with tempfile.TemporaryDirectory() as cache:
-        processes = [_start(case, device, cache) for _ in range(2)]
-        together = [_answer(process) for process in processes]
+        together = _answers(2, precision, case, device, cache)
         progress.step("first use, two at once")
     sums = [answer.get("sum", math.nan) for answer in together]
     return {
         **asdict(case),
+        "precision": precision,
         "empty_cache": empty,
         "full_cache": full,
         "together": together,
@@ -41,12 +50,29 @@ def measure(case: Case, device: torch.device) -> dict[str, Any]:
     }
 
 
-def _start(case: Case, device: torch.device, cache: str) -> "subprocess.Popen[str]":
-    question = json.dumps({"device": device.type, **asdict(case)})
+def _answers(
+    count: int, precision: str, case: Case, device: torch.device, cache: str
+) -> list[dict[str, Any]]:
+    """Of so many processes, which go on when all are ready."""
+    question = json.dumps({"device": device.type, "precision": precision, **asdict(case)})
+    processes = [_start(question, cache) for _ in range(count)]
+    for process in processes:
+        assert process.stdout is not None
+        process.stdout.readline()
+    for process in processes:
+        assert process.stdin is not None
+        with suppress(BrokenPipeError):  # it has failed, and says why
+            process.stdin.write("go\n")
+            process.stdin.flush()
+    return [_answer(process) for process in processes]
+
+
+def _start(question: str, cache: str) -> "subprocess.Popen[str]":
     return subprocess.Popen(
         [sys.executable, __file__, question],
         # NVRTC has a cache of its own.
         env={**os.environ, "RDA_CACHE": cache, "CUDA_CACHE_DISABLE": "1"},
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -65,23 +91,24 @@ def answer(question: str) -> None:
     """What each of the processes does."""
     asked = json.loads(question)
     device = torch.device(asked.pop("device"))
-    case = Case(**asked)
-    torch.manual_seed(0)
-    layer = rda.RDA(case.inputs, case.units).to(device)
-    x = torch.randn(case.time, case.batch, case.inputs).to(device)
+    subject = Subject("RDA-exp-tanh", asked.pop("precision"), Case(**asked), device)
     square = torch.randn(256, 256, device=device, requires_grad=True)
     (square @ square).sum().backward()
     synchronise(device)
     outputs = []
 
-    def first_call() -> None:
-        output, _ = layer(x)
+    def first_call(model: nn.Module, x: Tensor) -> None:
+        output, _ = model(x)
         output.sum().backward()
         synchronise(device)
         outputs.append(output)
 
-    spent = seconds(first_call)
-    print(json.dumps({"seconds": spent, "sum": outputs[0].double().sum().item()}))
+    run = subject.steps(first_call)
+    print("ready", flush=True)
+    sys.stdin.readline()
+    spent = seconds(lambda: run(1))
+    total = outputs[0].double().sum().item()
+    print(json.dumps({"engine": subject.engine, "seconds": spent, "sum": total}))
 
 
 if __name__ == "__main__":

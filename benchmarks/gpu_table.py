@@ -212,25 +212,30 @@ def _overhead(part: Entry) -> list[str]:
 
 
 def _first_use(part: Entry) -> list[str]:
-    together = "both gave the same finite output" if part["agree"] else "they did not agree"
-    lines = [
+    return [
         "### First use",
         "",
-        f"The first forward and backward pass of RDA in a process, {size(part)}; the engine is "
-        f"compiled in it, once. Two processes at once on an empty cache: {together}.",
+        "Seconds that the first forward and backward pass of RDA-exp-tanh takes in a process, in "
+        "which its engine is compiled, or found compiled; and those of two processes that begin "
+        "at once on an empty cache.",
         "",
-        "| cache | seconds |",
-        "|---|---|",
+        "| | engine | empty cache | full cache | two at once | |",
+        "|---|---|---|---|---|---|",
+        *(_first(use) for use in part["uses"]),
     ]
-    answers = {"empty": part["empty_cache"], "full": part["full_cache"]}
-    answers |= {f"empty, process {i}": each for i, each in enumerate(part["together"], 1)}
-    for name, answer in answers.items():
-        shown = f"{answer['seconds']:.2f}" if "seconds" in answer else _in_a_cell(answer["error"])
-        lines.append(f"| {name} | {shown} |")
-    if all("seconds" in answer for answer in (part["empty_cache"], part["full_cache"])):
-        compiling = part["empty_cache"]["seconds"] - part["full_cache"]["seconds"]
-        lines.append(f"| compiling: the first less the second | {compiling:.2f} |")
-    return lines
+
+
+def _first(use: Entry) -> str:
+    answers = [use["empty_cache"], use["full_cache"]]
+    cells = [_seconds(answer) for answer in answers]
+    cells.append(" and ".join(_seconds(answer) for answer in use["together"]))
+    agree = "same output" if use["agree"] else "**outputs differ**"
+    engine = use["empty_cache"].get("engine", "-")
+    return f"| {use['precision']}, {size(use)} | {engine} | {' | '.join(cells)} | {agree} |"
+
+
+def _seconds(answer: Entry) -> str:
+    return f"{answer['seconds']:.2f}" if "seconds" in answer else _in_a_cell(answer["error"])
 
 
 SECTIONS: dict[str, Callable[[Entry], list[str]]] = {

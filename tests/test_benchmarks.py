@@ -84,17 +84,22 @@ def gpu_record():
         {"precision": "tf32", "units": 2048, "batch": 512, "error": "out of memory"},
     ]
     whole = {"precision": "tf32", "whole": taken(12.0), "bare": taken(10.0), "ratio": 1.2}
-    calls = [{"seconds": seconds, "sum": 1.5} for seconds in (6.0, 0.5, 6.1, 6.2)]
+    calls = [{"engine": "cuda", "seconds": seconds, "sum": 1.5} for seconds in (6.0, 0.5, 6.1, 6.2)]
     parts = {
         "main": {"comparisons": [{**size, "subjects": subjects}]},
         "grid": {"time": 250, "inputs": 64, "cells": cells},
         "overhead": {"task": "multicopy", "unit": "RDA-exp-tanh", **size, "rows": [whole]},
         "first-use": {
-            **size,
-            "empty_cache": calls[0],
-            "full_cache": calls[1],
-            "together": calls[2:],
-            "agree": True,
+            "uses": [
+                {
+                    **size,
+                    "precision": "tf32",
+                    "empty_cache": calls[0],
+                    "full_cache": calls[1],
+                    "together": calls[2:],
+                    "agree": True,
+                }
+            ]
         },
     }
     return {"parts": {name: {"machine": MACHINE, **part} for name, part in parts.items()}}
@@ -186,8 +191,7 @@ def test_the_grid_marks_what_is_slower_and_what_another_engine_ran(table, gpu_re
 def test_overhead_and_first_use_are_told(table, gpu_record):
     text = table.render_results(gpu_record)
     assert "| tf32 | 12.00 (10.80 to 13.20) | 10.00 (9.00 to 11.00) | **1.20** |" in text
-    assert "both gave the same finite output" in text
-    assert "| compiling: the first less the second | 5.50 |" in text
+    assert "| cuda | 6.00 | 0.50 | 6.10 and 6.20 | same output |" in text
 
 
 def test_parts_from_two_machines_name_both(table, gpu_record):
@@ -262,7 +266,7 @@ def test_every_part_runs_and_renders_wherever_it_is_tried(table, tmp_path):
         kernels=[("fp32", Case(8, 2, 3, 4))],
         overhead=small_settings("multicopy", "RDA-exp-tanh"),
         overhead_steps=1,
-        first_use=Case(8, 2, 3, 4),
+        first_use=[("fp32", Case(8, 2, 3, 4))],
         rounds=2,
     )
     to = tmp_path / "record.json"
@@ -271,7 +275,8 @@ def test_every_part_runs_and_renders_wherever_it_is_tried(table, tmp_path):
     assert json.loads(to.read_text()) == again
     assert again["parts"].keys() == everything["parts"].keys() == on_gpu.PARTS.keys()
     assert again["parts"]["grid"] == json.loads(json.dumps(everything["parts"]["grid"]))
-    assert again["parts"]["first-use"]["agree"]
+    (use,) = again["parts"]["first-use"]["uses"]
+    assert use["agree"]
     (one,) = again["parts"]["main"]["comparisons"]
     assert [subject["name"] for subject in one["subjects"] if "error" in subject] == [
         "FlashRNN LSTM"

@@ -249,7 +249,7 @@ struct ForwardShared {
 };
 
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(CHAIN * CHAINS, 1)
-    run(const Stored* input, const Stored* weight, UnitForward at, const long long* lengths, Sizes sizes, Board board) {
+    forward(const Stored* input, const Stored* weight, UnitForward at, const long long* lengths, Sizes sizes, Board board) {
   extern __shared__ __align__(128) char memory[];
   ForwardShared& shared = *(ForwardShared*)memory;
   const Here here;
@@ -349,7 +349,7 @@ struct BackwardShared {
 
 // k of the product: 16 units of a gate, the gates of these units side by side.
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(CHAIN * CHAINS, 1)
-    run(const Stored* weight, UnitBackward at, const long long* lengths, Sizes sizes, Board board) {
+    backward(const Stored* weight, UnitBackward at, const long long* lengths, Sizes sizes, Board board) {
   extern __shared__ __align__(128) char memory[];
   BackwardShared& shared = *(BackwardShared*)memory;
   const Here here;

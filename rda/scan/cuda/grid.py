@@ -105,18 +105,18 @@ extern "C" __device__ int shared_bytes[1] = {{{SHARED_BYTES}}};
 
 @cache
 def _module(
-    device: int, layout: Layout, is_forward: bool, unit: str, units: int, own: Constants
+    device: int, layout: Layout, direction: str, unit: str, units: int, own: Constants
 ) -> Module:
     constants = (
         ("H", units),
         ("OWN", layout.own),
         ("CLUSTER", layout.cluster),
         ("STEPS", layout.steps),
-        ("BACKWARD", int(not is_forward)),
+        ("BACKWARD", int(direction == "backward")),
         *own,
     )
     multiply = _multiply_text(layout.columns)
-    return launching.module(device, "grid", unit, "bf16", constants, ("run",), multiply)
+    return launching.module(device, "grid", unit, "bf16", constants, (direction,), multiply)
 
 
 def _multiply_text(columns: int) -> str:
@@ -157,16 +157,16 @@ def run(
         steps.run(direction, unit, product, own, projected, weight, at, lengths, sizes)
         return
     units = weight.shape[1]
-    is_forward = direction == "forward"
-    layout = _layout(weight.device.index, units, weight.shape[0] // units, is_forward)
+    index, gates = weight.device.index, weight.shape[0] // units
+    layout = _layout(index, units, gates, direction == "forward")
     assert layout is not None, "the obstacle said so"
-    module = _module(weight.device.index, layout, is_forward, unit, units, own)
+    module = _module(index, layout, direction, unit, units, own)
     memory = torch.zeros(256 + layout.chunk_bytes, dtype=torch.uint8, device=weight.device)
     board = Board(memory.data_ptr(), memory.data_ptr() + 256)
     before = () if projected is None else (pointer(projected),)
     module.launch(
-        "run", layout.blocks, THREADS, *before, pointer(weight), at, pointer(lengths), sizes, board,
-        together=True,
+        direction, layout.blocks, THREADS, *before, pointer(weight), at, pointer(lengths), sizes,
+        board, together=True,
     )  # fmt: skip
 
 
