@@ -24,6 +24,26 @@ def results(layer, x, states, dtype, device):
     return [part.detach().double().cpu() for part in (output, *final, *gradients)]
 
 
+def error(name, product, time, batch, units, bias=True, **options):
+    """How far a layer of ours is from torch's in float64: outputs, states, every gradient."""
+    ours, theirs = PAIRS[name]
+    torch.manual_seed(0)
+    layer = ours(6, units, bias=bias, **options)
+    for parameter in layer.parameters():
+        nn.init.uniform_(parameter, -(units**-0.5), units**-0.5)
+    exact = theirs(6, units, bias=bias, **options)
+    x = torch.randn(*((batch, time) if layer.batch_first else (time, batch)), 6)
+    rows = layer.num_layers * (2 if layer.bidirectional else 1)
+    states = [torch.randn(rows, batch, units) for _ in range(2 if name == "LSTM" else 1)]
+    dtype = torch.bfloat16 if product == "bf16" else torch.float32
+    layer = layer.to("cuda", dtype)
+    exact.load_state_dict(layer.state_dict())  # as rounded
+    x, states = x.to(dtype), [state.to(dtype) for state in states]
+    assert layer.engine_for(x.cuda()) in ("cuda", "grid", "graph")
+    found = results(layer, x, states, dtype, "cuda")
+    return distance(found, results(exact.double(), x, states, torch.float64, "cpu"))
+
+
 @pytest.mark.parametrize("name", PAIRS)
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize(
@@ -40,26 +60,30 @@ def results(layer, x, states, dtype, device):
 def test_outputs_states_and_gradients(
     name, product, bias, time, batch, units, layers, both, batch_first
 ):
-    ours, theirs = PAIRS[name]
     options = {"num_layers": layers, "bidirectional": both, "batch_first": batch_first}
-    torch.manual_seed(0)
-    layer = ours(6, units, bias=bias, **options)
-    for parameter in layer.parameters():
-        nn.init.uniform_(parameter, -(units**-0.5), units**-0.5)
-    exact = theirs(6, units, bias=bias, **options)
-    exact.load_state_dict(layer.state_dict())
-    x = torch.randn(*((batch, time) if batch_first else (time, batch)), 6)
-    rows = layers * (2 if both else 1)
-    states = [torch.randn(rows, batch, units) for _ in range(2 if name == "LSTM" else 1)]
-    dtype = torch.bfloat16 if product == "bf16" else torch.float32
-    layer = layer.to("cuda", dtype)
-    exact.load_state_dict(layer.state_dict())  # as rounded
-    x, states = x.to(dtype), [state.to(dtype) for state in states]
-    large = "grid" if product == "bf16" else "graph"
-    assert layer.engine_for(x.cuda()) == (large if units > 512 else "cuda")
-    found = results(layer, x, states, dtype, "cuda")
-    true = results(exact.double(), x, states, torch.float64, "cpu")
-    assert distance(found, true) < TOLERANCE[product]
+    assert error(name, product, time, batch, units, bias, **options) < TOLERANCE[product]
+
+
+@pytest.mark.parametrize("name", PAIRS)
+@pytest.mark.parametrize(
+    "units", [1, 2, 31, 33, 64, 127, 128, 129, 250, 255, 257, 384, 511, 512, 1023, 1800]
+)
+def test_every_size(name, product, units):
+    assert error(name, product, 7, 9, units) < TOLERANCE[product]
+
+
+@pytest.mark.parametrize("name", PAIRS)
+@pytest.mark.parametrize("batch", [1, 7, 8, 100, 257])
+@pytest.mark.parametrize("units", [130, 600])
+def test_every_number_of_rows(name, product, batch, units):
+    assert error(name, product, 4, batch, units) < TOLERANCE[product]
+
+
+@pytest.mark.parametrize("name", PAIRS)
+@pytest.mark.parametrize("time", [1, 2, 3, 73, 2000])
+@pytest.mark.parametrize("units", [40, 520])
+def test_short_and_long_sequences(name, product, time, units):
+    assert error(name, product, time, 5, units) < TOLERANCE[product]
 
 
 @pytest.mark.parametrize("name", PAIRS)
@@ -75,6 +99,17 @@ def test_no_state_is_zeros(name, product):
         gradients.append(torch.autograd.grad(output.sum(), list(layer.parameters())))
     for without, given in zip(*gradients, strict=True):
         torch.testing.assert_close(without, given)
+
+
+def test_the_size_chooses_the_engine():
+    for units, dtype, engine in (
+        (40, torch.float32, "cuda"),
+        (600, torch.float32, "graph"),
+        (600, torch.bfloat16, "grid"),
+        (602, torch.bfloat16, "graph"),
+    ):
+        layer = GRU(6, units).to("cuda", dtype)
+        assert layer.engine_for(torch.randn(3, 7, 6, device="cuda", dtype=dtype)) == engine
 
 
 @pytest.mark.parametrize("name", PAIRS)

@@ -8,6 +8,7 @@ import rda
 from rda.activations import Choices
 from rda.baselines import GRU, LSTM
 from rda.equations import LogState
+from rda.scan.cuda import grid, kernel
 from rda.scan.dispatch import EngineUnavailableError, scan, select
 
 RDA = Choices()
@@ -153,6 +154,16 @@ def test_a_gradient_that_begins_anywhere():
         gradients.append(torch.autograd.grad(output, list(layer.parameters()), given))
     found, expected = ([part.double() for part in each] for each in gradients)
     assert distance(found, expected) < LIMIT
+
+
+@pytest.mark.parametrize("units", [100, 600, 1024, 1800, 2112])
+def test_layouts_know_their_shared_memory(units):
+    constants = kernel._constants(RDA)
+    for direction in ("forward", "backward"):
+        layout = grid._layout(0, units, 3, direction == "forward")
+        module = grid._module(0, layout, direction, "rda", units, constants)
+        _, used = module._functions[direction]
+        assert 0 <= used - layout.shared_bytes < 128  # of alignment
 
 
 def test_an_empty_batch():
