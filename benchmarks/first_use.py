@@ -12,9 +12,9 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import asdict
-from typing import Any
+from typing import IO, Any
 
 import torch
 from measuring import Case, Progress, seconds, synchronise
@@ -55,34 +55,39 @@ def _answers(
 ) -> list[dict[str, Any]]:
     """Of so many processes, which go on when all are ready."""
     question = json.dumps({"device": device.type, "precision": precision, **asdict(case)})
-    processes = [_start(question, cache) for _ in range(count)]
-    for process in processes:
-        assert process.stdout is not None
-        process.stdout.readline()
-    for process in processes:
-        assert process.stdin is not None
-        with suppress(BrokenPipeError):  # it has failed, and says why
-            process.stdin.write("go\n")
-            process.stdin.flush()
-    return [_answer(process) for process in processes]
+    with ExitStack() as stack:
+        # Files, for a pipe that is full and not read would stop a process.
+        complaints = [stack.enter_context(tempfile.TemporaryFile("w+")) for _ in range(count)]
+        processes = [_start(question, cache, each) for each in complaints]
+        for process in processes:
+            assert process.stdout is not None
+            process.stdout.readline()
+        for process in processes:
+            assert process.stdin is not None
+            with suppress(BrokenPipeError):  # it has failed, and says why
+                process.stdin.write("go\n")
+                process.stdin.flush()
+        return list(map(_answer, processes, complaints))
 
 
-def _start(question: str, cache: str) -> "subprocess.Popen[str]":
+def _start(question: str, cache: str, complaints: IO[str]) -> "subprocess.Popen[str]":
     return subprocess.Popen(
         [sys.executable, __file__, question],
         # NVRTC has a cache of its own.
         env={**os.environ, "RDA_CACHE": cache, "CUDA_CACHE_DISABLE": "1"},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        stderr=complaints,
         text=True,
     )
 
 
-def _answer(process: "subprocess.Popen[str]") -> dict[str, Any]:
-    said, complaint = process.communicate()
+def _answer(process: "subprocess.Popen[str]", complaints: IO[str]) -> dict[str, Any]:
+    said, _ = process.communicate()
     if process.returncode:
-        return {"error": (complaint.strip().splitlines() or ["no reason given"])[-1][:200]}
+        complaints.seek(0)
+        lines = complaints.read().strip().splitlines()
+        return {"error": (lines or ["no reason given"])[-1][:200]}
     found: dict[str, Any] = json.loads(said)
     return found
 

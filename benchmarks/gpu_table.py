@@ -1,5 +1,6 @@
 """What was recorded on a GPU, as Markdown."""
 
+import math
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -230,8 +231,15 @@ def _first(use: Entry) -> str:
     cells = [_seconds(answer) for answer in answers]
     cells.append(" and ".join(_seconds(answer) for answer in use["together"]))
     agree = "same output" if use["agree"] else "**outputs differ**"
+    agree += ", but one came when all was done" if _was_late(use) else ""
     engine = use["empty_cache"].get("engine", "-")
     return f"| {use['precision']}, {size(use)} | {engine} | {' | '.join(cells)} | {agree} |"
+
+
+def _was_late(use: Entry) -> bool:
+    """Whether one of the two had nothing left to compile, so that they never met."""
+    spent = [answer.get("seconds", math.inf) for answer in use["together"]]
+    return min(spent) < use["empty_cache"].get("seconds", 0.0) / 2
 
 
 def _seconds(answer: Entry) -> str:

@@ -192,6 +192,8 @@ def measure_engines(plan: Plan, device: torch.device) -> dict[str, Any]:
 def _engines_meet(precision: str, case: Case, grid: Grid, device: torch.device) -> dict[str, Any]:
     subjects = {name: Subject(f"RDA, engine {name}", precision, case, device) for name in ENGINES}
     able = {name: subject for name, subject in subjects.items() if subject.can_run}
+    if not able:
+        raise RuntimeError("none of the engines can run this here")
     return {"training": _race(able, grid, device)}
 
 

@@ -16,7 +16,7 @@ from rda.initialisation import bias_gates_, xavier_gates_
 from rda.names import look_up
 from rda.scan.cuda import gated
 from rda.scan.cuda.choosing import WAYS, Layer, quickest
-from rda.scan.cuda.launching import product_for
+from rda.scan.cuda.launching import Run, product_for
 from rda.scan.tracing import is_plain, is_transformed
 from rda.stacking import run_stack
 
@@ -128,7 +128,7 @@ class _Baseline(nn.RNNBase):
                 )
 
     def _run_ours(
-        self, run: Callable[..., None], input: Tensor, states: list[Tensor | None]
+        self, run: Run, input: Tensor, states: list[Tensor | None]
     ) -> tuple[Tensor, list[Tensor]]:
         """All layers and directions; `states` and the result are (rows, batch, hidden) each."""
         self._check(input, states)

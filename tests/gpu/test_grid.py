@@ -156,11 +156,84 @@ def test_a_gradient_that_begins_anywhere():
     assert distance(found, expected) < LIMIT
 
 
+def test_rows_that_have_ended_may_hold_anything():
+    tensors = [t.to("cuda", torch.bfloat16) for t in draw(20, 70, 68, 6, RDA)[:4]]
+    lengths = torch.arange(70, device="cuda") % 21
+    beyond = (torch.arange(20, device="cuda")[:, None] >= lengths).unsqueeze(-1)
+    results = []
+    for filler in (0.0, float("nan")):
+        x, weight, input_weight, bias = (t.clone() for t in tensors)
+        x.masked_fill_(beyond, filler)
+        inputs = [t.requires_grad_() for t in (weight, input_weight, bias)]
+        output, final = scan(
+            x, weight, input_weight=input_weight, bias=bias, lengths=lengths, engine="grid"
+        )
+        weights = torch.ones_like(output).masked_fill_(beyond, filler)
+        gradients = torch.autograd.grad(
+            (output, *final), inputs, (weights, *map(torch.ones_like, final))
+        )
+        results.append((output, *final, gradients[0]))
+    assert all(map(torch.equal, *results))
+
+
+def test_a_start_far_from_zero():
+    """Where tanh is nearly flat, and its slope must still have its digits."""
+    choices = Choices("exp", "tanh", "identity")
+    tensors = draw(3, 9, 100, 6, choices)
+    tensors[4][:] = 4.0 + 0.1 * tensors[4]
+    found = run(tensors, choices, "grid", torch.float32, "bf16")
+    exact = run(tensors, choices, "reference", torch.float64, "bf16")
+    assert distance(found, exact) < LIMIT
+
+
+def test_autocast_and_inference_mode():
+    torch.manual_seed(0)
+    layer = rda.RDA(5, 100, engine="grid").cuda()
+    exact = rda.RDA(5, 100, engine="reference").cuda()
+    exact.load_state_dict(layer.state_dict())
+    x = torch.randn(17, 6, 5, device="cuda")
+    with torch.inference_mode(), torch.autocast("cuda", torch.bfloat16):
+        found, _ = layer(x)
+    assert found.dtype == torch.bfloat16
+    assert distance([found.double()], [exact.double()(x.double())[0]]) < LIMIT
+
+
+def test_another_stream_is_kept_in_order():
+    layer, x = layer_of(1800), input_of(300, 6)
+    expected, _ = layer(x)
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        copy = x * 1.0
+        found, _ = layer(copy)
+        total = found.sum()
+    stream.synchronize()
+    assert torch.equal(found, expected)
+    assert torch.equal(total, expected.sum())
+
+
+def test_the_op_is_registered_as_torch_demands():
+    tensors = [t.to("cuda", torch.float32) for t in draw(5, 3, 40, 4, RDA)]
+    tensors = [t.to(torch.bfloat16) if k < 4 else t for k, t in enumerate(tensors)]
+    x, weight, input_weight, bias, r, l = (t.requires_grad_() for t in tensors)
+    arguments = (x, input_weight, bias, weight, r, l, None, "exp", "identity", "tanh", True, False)
+    torch.library.opcheck(torch.ops.rda.scan, (*arguments, True, "grid bf16"))
+
+
+def test_sizes_that_torch_compile_does_not_know():
+    compiled = torch.compile(scan, fullgraph=True, dynamic=True)
+    for units in (100, 200, 600):
+        projected = torch.randn(5, 3, 4 * units, device="cuda", dtype=torch.bfloat16)
+        weight = torch.randn(3 * units, units, device="cuda", dtype=torch.bfloat16) / units**0.5
+        found, expected = compiled(projected, weight)[0], scan(projected, weight)[0]
+        assert torch.equal(found, expected)
+
+
 @pytest.mark.parametrize("units", [100, 600, 1024, 1800, 2112])
 def test_layouts_know_their_shared_memory(units):
     constants = kernel._constants(RDA)
     for direction in ("forward", "backward"):
-        layout = grid._layout(0, units, 3, direction == "forward")
+        layout = grid._layout_on(0, units, 3, direction)
         module = grid._module(0, layout, direction, "rda", units, constants)
         _, used = module._functions[direction]
         assert 0 <= used - layout.shared_bytes < 128  # of alignment

@@ -3,38 +3,34 @@
 import pytest
 import torch
 
-from rda.scan.cuda import choosing, grid
+from rda.scan.cuda import choosing, grid, launching
 from rda.scan.cuda.choosing import Layer, quickest
-from rda.scan.cuda.grid import SHARED_BYTES, WIDEST
+from rda.scan.cuda.grid import CLUSTERS, SHARED_BYTES, WIDEST
 
-H200 = {2: 66, 3: 39, 4: 30}
-"""Clusters of 2, 3 and 4 blocks that an H200 has room for."""
+H200 = (66, 30)
+"""Clusters of 2 and 4 blocks that an H200 has room for."""
 
 
 @pytest.fixture
 def h200(monkeypatch):
     """As if this machine had one; tensors are on the CPU all the same."""
-    monkeypatch.setattr(grid, "_clusters_at_once", lambda device, cluster: H200[cluster])
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
-    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (9, 0))
-    monkeypatch.setattr("rda.scan.cuda.launching.obstacle", lambda *arguments: None)
-    grid._layout.cache_clear()
-    yield
-    grid._layout.cache_clear()
+    monkeypatch.setattr(grid, "_room", lambda device: H200)
+    monkeypatch.setattr(launching, "capability", lambda device: (9, 0))
+    monkeypatch.setattr(launching, "obstacle", lambda *arguments: None)
 
 
 @pytest.mark.parametrize("gates", [2, 3, 4])
-@pytest.mark.parametrize("is_forward", [True, False])
+@pytest.mark.parametrize("direction", ["forward", "backward"])
 @pytest.mark.parametrize("units", [36, 100, 600, 960, 964, 1024, 1060, 1600, 1800, 2048, 2112])
-def test_a_layout_holds_every_weight_and_fits(h200, units, gates, is_forward):
-    found = grid._layout(0, units, gates, is_forward)
+def test_a_layout_holds_every_weight_and_fits(units, gates, direction):
+    found = grid.layout(H200, units, gates, direction)
+    is_forward = direction == "forward"
     if found is None:
         assert gates == 4
         assert units > 1600
         return
     assert found.blocks % found.cluster == 0
-    assert found.blocks <= found.cluster * H200[found.cluster]
+    assert found.blocks <= found.cluster * H200[CLUSTERS.index(found.cluster)]
     assert found.blocks * found.own >= units
     assert found.cluster * found.steps * 16 >= units * (1 if is_forward else gates)
     assert found.columns == found.cluster * found.own * (gates if is_forward else 1) <= WIDEST
@@ -83,3 +79,44 @@ def test_there_is_a_limit_for_every_size_that_a_cluster_holds(h200, monkeypatch,
     monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", precision != "fp32")
     for units in range(1, 600):
         assert quickest(layer(precision, units, 7)) in ("cuda", "grid", "graph")
+
+
+def test_a_size_that_is_a_symbol_is_traced(h200):
+    def reason(x, weight):
+        rows, units = weight.shape
+        found = grid.obstacle(x, units, rows // units)
+        return x + (1 if found is None else 2)
+
+    compiled = torch.compile(reason, fullgraph=True, dynamic=True, backend="eager")
+    x = torch.zeros(2, 3, 4, dtype=torch.bfloat16)
+    for units, added in ((100, 1), (200, 1), (202, 2), (4096, 2)):
+        weight = torch.empty(3 * units, units, device="meta", dtype=torch.bfloat16)
+        assert compiled(x, weight)[0, 0, 0] == added
+
+
+class TestSwitches:
+    """torch's own switch of precision, which is set for a moment, is left as it was."""
+
+    @pytest.fixture(autouse=True)
+    def _as_before(self):
+        yield
+        torch.backends.fp32_precision = "none"
+        torch.backends.cuda.matmul.fp32_precision = "none"
+
+    @pytest.mark.parametrize("product", ["fp32", "tf32", "bf16"])
+    def test_what_is_inherited_stays_inherited(self, product):
+        matmul = torch.backends.cuda.matmul
+        torch.backends.fp32_precision = "tf32"
+        with launching.products(product):
+            assert matmul.fp32_precision == ("ieee" if product == "fp32" else "tf32")
+        torch.backends.fp32_precision = "ieee"
+        assert matmul.fp32_precision == "ieee"
+
+    @pytest.mark.parametrize("own", ["none", "ieee", "tf32"])
+    @pytest.mark.parametrize("product", ["fp32", "tf32", "bf16"])
+    def test_its_own_value_comes_back(self, own, product):
+        matmul = torch.backends.cuda.matmul
+        matmul.fp32_precision = own
+        with launching.products(product):
+            pass
+        assert matmul.fp32_precision == own

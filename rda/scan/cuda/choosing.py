@@ -6,7 +6,7 @@ from typing import NamedTuple
 from torch import Tensor
 
 from rda.scan.cuda import grid, onchip, steps
-from rda.scan.cuda.launching import product_for
+from rda.scan.cuda.launching import Run, product_for
 
 MOST_ROWS = {
     "tf32": {4: 2048, 8: 1024, 12: 384, 16: 192},
@@ -36,7 +36,7 @@ class Way(NamedTuple):
 
     obstacle: Callable[[Layer], str | None]
     slower: Callable[[Layer], str | None]
-    run: Callable[..., None]
+    run: Run
 
 
 def _slower_in_a_cluster(layer: Layer) -> str | None:
@@ -69,7 +69,9 @@ WAYS = {
         grid.run,
     ),
     "graph": Way(
-        lambda layer: steps.obstacle(layer.input, layer.units), lambda layer: None, steps.run
+        lambda layer: steps.obstacle(layer.input, layer.units, layer.batch),
+        lambda layer: None,
+        steps.run,
     ),
 }
 """By the engine's name, the one that is tried first first."""

@@ -1,14 +1,14 @@
 """torch's LSTM and GRU on a GPU: one direction of one layer, weights as torch.nn has them."""
 
 import ctypes
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from rda.scan.cuda.launching import Sizes, on_device, pointers, products, structure
+from rda.scan.cuda.launching import Pass, Run, Sizes, pointers, products, structure
 from rda.scan.kernels import projection_gradients, recurrent_gradient
 from rda.scan.tracing import is_differentiated
 
@@ -17,8 +17,6 @@ LSTMForward = structure("LSTMForward", "h0 c0 h c output cells saved")
 LSTMBackward = structure("LSTMBackward", "d_h d_c c0 d_output cells saved d_input d_h0 d_c0")
 GRUForward = structure("GRUForward", "h0 bias h output saved")
 GRUBackward = structure("GRUBackward", "d_h h0 d_output output saved d_input d_product d_h0")
-
-Run = Callable[..., None]
 
 
 def lstm(
@@ -68,7 +66,7 @@ class _LSTM(torch.autograd.Function):
         h, c = (_state(input, units) for _ in range(2))
         at = LSTMForward(*pointers(h0, c0, h, c, output, cells, projected if keep else None))
         ctx.call = _Call(run, "lstm", product, Sizes(time, batch, reverse))
-        ctx.call.launch("forward", weight_hh, projected, at)
+        ctx.call.forward(weight_hh, projected, at)
         ctx.save_for_backward(input, h0, c0, weight_ih, weight_hh, output, cells, projected)
         ctx.has_bias = bias is not None
         ctx.set_materialize_grads(False)
@@ -82,7 +80,7 @@ class _LSTM(torch.autograd.Function):
         d_h0, d_c0 = (None if start is None else torch.empty_like(start) for start in (h0, c0))
         d_output, d_h, d_c = _ready(gradients, output)
         at = LSTMBackward(*pointers(d_h, d_c, c0, d_output, cells, saved, d_input, d_h0, d_c0))
-        ctx.call.launch("backward", weight_hh, None, at)
+        ctx.call.backward(weight_hh, at)
         with products(ctx.call.product):
             d_weight_hh = ctx.call.over_time(d_input, output, h0)
             d_weight_ih, d_bias = _projection(d_input, input)
@@ -108,7 +106,7 @@ class _GRU(torch.autograd.Function):
         h = _state(input, units)
         at = GRUForward(*pointers(h0, last, h, output, saved))
         ctx.call = _Call(run, "gru", product, Sizes(time, batch, reverse))
-        ctx.call.launch("forward", weight_hh, projected, at)
+        ctx.call.forward(weight_hh, projected, at)
         ctx.save_for_backward(input, h0, weight_ih, weight_hh, output, saved)
         ctx.has_bias = bias_ih is not None
         ctx.set_materialize_grads(False)
@@ -124,7 +122,7 @@ class _GRU(torch.autograd.Function):
         d_h0 = None if h0 is None else torch.empty_like(h0)
         d_output, d_h = _ready(gradients, output)
         at = GRUBackward(*pointers(d_h, h0, d_output, output, saved, d_input, d_product, d_h0))
-        ctx.call.launch("backward", weight_hh, None, at)
+        ctx.call.backward(weight_hh, at)
         over_time = ctx.call.over_time
         with products(ctx.call.product):
             d_weight_hh = torch.cat(
@@ -152,13 +150,13 @@ class _Call(NamedTuple):
     product: str
     sizes: Sizes
 
-    def launch(
-        self, direction: str, weight: Tensor, projected: Tensor | None, at: ctypes.Structure
-    ) -> None:
-        with on_device(weight):
-            self.run(
-                direction, self.unit, self.product, (), projected, weight, at, None, self.sizes
-            )
+    def forward(self, weight: Tensor, projected: Tensor, at: ctypes.Structure) -> None:
+        work = Pass("forward", self.unit, self.product, (), projected, weight, at, None, self.sizes)
+        work.queue(self.run)
+
+    def backward(self, weight: Tensor, at: ctypes.Structure) -> None:
+        work = Pass("backward", self.unit, self.product, (), None, weight, at, None, self.sizes)
+        work.queue(self.run)
 
     def over_time(self, d_gates: Tensor, output: Tensor, h0: Tensor | None) -> Tensor:
         return recurrent_gradient(d_gates, output, h0, None, bool(self.sizes.reverse))

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from rda.scan.cuda import launching, nvrtc, steps
 from rda.scan.cuda.driver import Module
-from rda.scan.cuda.launching import Constants, Pointer, Sizes, pointer
+from rda.scan.cuda.launching import Constants, Pass, Pointer, pointer
 
 CHAIN, CHAINS = 128, 2
 THREADS = CHAIN * CHAINS
@@ -18,9 +18,13 @@ WIDEST = 256
 """Columns of one product of the tensor cores."""
 
 FORWARD = ((8, 2), (16, 2))
-BACKWARD = ((8, 4), (16, 4), (16, 3), (16, 2))
+BACKWARD = ((8, 4), (16, 4), (16, 2))
 """Units of a block and blocks of a cluster, the quickest first: more units and larger clusters
 read less, smaller clusters have less to add up. Backward three or four times as much is read."""
+
+CLUSTERS = (2, 4)
+ENDLESS = (1 << 20, 1 << 20)
+"""Room for each of them where there is no GPU to ask."""
 
 
 class Board(ctypes.Structure):
@@ -57,50 +61,59 @@ def obstacle(input: Tensor, units: int, gates: int) -> str | None:
     common = launching.obstacle(input, 9, "clusters of thread blocks")
     if common is not None:
         return common
-    major, minor = launching.capability(input.device)
-    if (major, minor) != (9, 0):
-        return f"it needs Hopper's tensor cores (sm_90), and this GPU is an sm_{major}{minor}"
     product = launching.product_for(input, units)
     if product != "bf16":
         return f"it multiplies in bf16, and this is {product}"
     if units % 4:
         return f"it takes a multiple of 4 units, and these are {units}"
-    if not _has_room(input.device, units, gates):
+    major, minor = launching.capability(input.device)
+    if (major, minor) != (9, 0):
+        return f"it needs Hopper's tensor cores (sm_90), and this GPU is an sm_{major}{minor}"
+    room = _room(input.device)
+    if None in (layout(room, units, gates, "forward"), layout(room, units, gates, "backward")):
         return f"{units} units are more than this GPU's shared memory holds"
     return None
 
 
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
-def _has_room(device: torch.device, units: int, gates: int) -> bool:
-    if not torch.cuda.is_available():
-        return True  # as in launching.capability
-    index = torch.cuda.current_device() if device.index is None else device.index
-    return None not in (_layout(index, units, gates, False), _layout(index, units, gates, True))
-
-
-@cache
-def _layout(device: int, units: int, gates: int, is_forward: bool) -> Layout | None:
+def layout(room: tuple[int, ...], units: int, gates: int, direction: str) -> Layout | None:
+    """The quickest there is `room` for: how many of CLUSTERS at once."""
+    is_forward = direction == "forward"
     for own, cluster in FORWARD if is_forward else BACKWARD:
         blocks = -(-units // (own * cluster)) * cluster
         k_steps = -(-units // 16) * (1 if is_forward else gates)
         columns = cluster * own * (gates if is_forward else 1)
-        layout = Layout(own, cluster, blocks, -(-k_steps // cluster), columns)
-        fits = columns <= WIDEST and layout.shared_bytes <= SHARED_BYTES
-        if fits and blocks <= cluster * _clusters_at_once(device, cluster):
-            return layout
+        found = Layout(own, cluster, blocks, -(-k_steps // cluster), columns)
+        fits = columns <= WIDEST and found.shared_bytes <= SHARED_BYTES
+        if fits and blocks <= cluster * room[CLUSTERS.index(cluster)]:
+            return found
     return None
 
 
+# Asked while torch.compile traces too; of the device alone, for sizes may be symbols then.
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+def _room(device: torch.device) -> tuple[int, ...]:
+    if not torch.cuda.is_available():
+        return ENDLESS  # as in launching.capability
+    return _measured_room(torch.cuda.current_device() if device.index is None else device.index)
+
+
 @cache
-def _clusters_at_once(device: int, cluster: int) -> int:
-    """How many the GPU has room for, of blocks with all shared memory of a multiprocessor."""
+def _measured_room(device: int) -> tuple[int, ...]:
+    """Of blocks with all shared memory of a multiprocessor."""
     text = f"""
 extern "C" __global__ void probe() {{}}
 extern "C" __device__ int shared_bytes[1] = {{{SHARED_BYTES}}};
 """
     with torch.cuda.device(device):
         module = Module(nvrtc.compiled(text, {}, (9, 0)), ("probe",))
-        return module.clusters_at_once("probe", cluster, THREADS)
+        return tuple(module.clusters_at_once("probe", size, THREADS) for size in CLUSTERS)
+
+
+@cache
+def _layout_on(device: int, units: int, gates: int, direction: str) -> Layout:
+    found = layout(_measured_room(device), units, gates, direction)
+    assert found is not None, "the obstacle said so"
+    return found
 
 
 @cache
@@ -139,38 +152,21 @@ void multiply(float (&sum)[{count}], const u32 (&a)[4], u64 b, int add) {{
 """
 
 
-def run(
-    direction: str,
-    unit: str,
-    product: str,
-    own: Constants,
-    projected: Tensor | None,
-    weight: Tensor,
-    at: ctypes.Structure,
-    lengths: Tensor | None,
-    sizes: Sizes,
-) -> None:
-    """Queue a unit's forward or backward kernel; `own` are the constants of its text."""
-    if sizes.batch == 0:
+def run(work: Pass) -> None:
+    """Queue a unit's forward or backward kernel."""
+    if not _is_aligned(work):
+        steps.run(work)
         return
-    if not _is_aligned(at, projected):
-        steps.run(direction, unit, product, own, projected, weight, at, lengths, sizes)
-        return
-    units = weight.shape[1]
-    index, gates = weight.device.index, weight.shape[0] // units
-    layout = _layout(index, units, gates, direction == "forward")
-    assert layout is not None, "the obstacle said so"
-    module = _module(index, layout, direction, unit, units, own)
-    memory = torch.zeros(256 + layout.chunk_bytes, dtype=torch.uint8, device=weight.device)
+    device = work.weight.device
+    found = _layout_on(device.index, work.units, work.gates, work.direction)
+    module = _module(device.index, found, work.direction, work.unit, work.units, work.constants)
+    memory = torch.zeros(256 + found.chunk_bytes, dtype=torch.uint8, device=device)
     board = Board(memory.data_ptr(), memory.data_ptr() + 256)
-    before = () if projected is None else (pointer(projected),)
-    module.launch(
-        direction, layout.blocks, THREADS, *before, pointer(weight), at, pointer(lengths), sizes,
-        board, together=True,
-    )  # fmt: skip
+    arguments = (*work.arguments(), board)
+    module.launch(work.direction, found.blocks, THREADS, *arguments, together=True)
 
 
-def _is_aligned(at: ctypes.Structure, projected: Tensor | None) -> bool:
+def _is_aligned(work: Pass) -> bool:
     """Whether four numbers can be read at once: what a caller gives may begin anywhere."""
-    addresses = [getattr(at, name) or 0 for name, *_ in at._fields_]
-    return not any(each % 8 for each in (*addresses, pointer(projected).value or 0))
+    addresses = [getattr(work.at, name) or 0 for name, *_ in work.at._fields_]
+    return not any(each % 8 for each in (*addresses, pointer(work.projected).value or 0))

@@ -1,6 +1,5 @@
 """The RDA and the RWA on a GPU, behind the interface of `rda.scan.kernels.Kernel`."""
 
-from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import cache
 
@@ -10,7 +9,7 @@ from torch.nn import functional as F
 
 from rda.activations import Choices
 from rda.equations import LogState
-from rda.scan.cuda.launching import Constants, Sizes, on_device, pointers, products, structure
+from rda.scan.cuda.launching import Constants, Pass, Run, Sizes, pointers, products, structure
 from rda.scan.kernels import FinalGradient, Kept, Trace, output_is_average
 
 ATTENTION_CODES = {"exp": 0, "relu": 1, "softplus": 2, "sigmoid": 3}
@@ -27,7 +26,7 @@ class GpuKernel:
 
     takes_no_start = True
 
-    def __init__(self, run: Callable[..., None], product: str) -> None:
+    def __init__(self, run: Run, product: str) -> None:
         self.run = run
         self.product = product
 
@@ -56,11 +55,10 @@ class GpuKernel:
         slopes = input.new_empty((time, batch, units) if has_slopes else 0)
         at = UnitForward(*pointers(*(start or (None, None)), r, l, output, averages, saved, slopes))
         sizes = Sizes(time, batch, reverse)
-        with on_device(weight):
-            self.run(
-                "forward", "rda", self.product, _constants(choices), projected, weight, at, lengths,
-                sizes,
-            )  # fmt: skip
+        Pass(
+            "forward", "rda", self.product, _constants(choices), projected, weight, at, lengths,
+            sizes,
+        ).queue(self.run)  # fmt: skip
         return Trace(output, r, l, averages, saved, slopes)
 
     def backward(
@@ -82,11 +80,9 @@ class GpuKernel:
             kept = kept._replace(averages=kept.output)
         at = UnitBackward(*pointers(*d_final, r0, d_output, *kept, d_input, d_r0, d_l0))
         sizes = Sizes(time, batch, reverse)
-        with on_device(weight):
-            self.run(
-                "backward", "rda", self.product, _constants(choices), None, weight, at, lengths,
-                sizes,
-            )  # fmt: skip
+        Pass(
+            "backward", "rda", self.product, _constants(choices), None, weight, at, lengths, sizes
+        ).queue(self.run)
         return d_input, d_r0, d_l0
 
     def products(self) -> AbstractContextManager[None]:

@@ -2,10 +2,11 @@
 
 import ctypes
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
 from pathlib import Path
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -24,6 +25,48 @@ class Sizes(ctypes.Structure):
     """As in functions.cu."""
 
     _fields_ = (("time", ctypes.c_int), ("batch", ctypes.c_int), ("reverse", ctypes.c_int))
+
+
+class Pass(NamedTuple):
+    """A unit over time, forward or backward: what an engine is asked to run."""
+
+    direction: Literal["forward", "backward"]
+    unit: str
+    product: str
+    constants: Constants
+    """Of the unit's text."""
+    projected: Tensor | None
+    """Forward, what the input brings to each step."""
+    weight: Tensor
+    at: ctypes.Structure
+    lengths: Tensor | None
+    sizes: Sizes
+
+    @property
+    def is_forward(self) -> bool:
+        return self.direction == "forward"
+
+    @property
+    def units(self) -> int:
+        return self.weight.shape[1]
+
+    @property
+    def gates(self) -> int:
+        return self.weight.shape[0] // self.weight.shape[1]
+
+    def arguments(self) -> tuple[Any, ...]:
+        """As a kernel for all steps takes them."""
+        before = () if self.projected is None else (pointer(self.projected),)
+        return (*before, pointer(self.weight), self.at, pointer(self.lengths), self.sizes)
+
+    def queue(self, run: "Run") -> None:
+        """On the weight's GPU, if there is anything to do."""
+        if self.sizes.batch:
+            with on_device(self.weight):
+                run(self)
+
+
+Run = Callable[[Pass], None]
 
 
 def structure(name: str, fields: str) -> type[ctypes.Structure]:
@@ -64,6 +107,11 @@ def obstacle(input: Tensor, oldest: int, without: str) -> str | None:
 @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
 def capability(device: torch.device) -> tuple[int, int]:
     """Of the GPU; where there is none, one that can do everything."""
+    return _capability(device)
+
+
+@cache
+def _capability(device: torch.device) -> tuple[int, int]:
     return torch.cuda.get_device_capability(device) if torch.cuda.is_available() else (9, 0)
 
 
@@ -115,14 +163,19 @@ _switch = threading.RLock()
 @contextmanager
 def products(product: str) -> Iterator[None]:
     """Where torch's own float32 products have the precision of the kernel's."""
-    matmul = torch.backends.cuda.matmul
+    matmul, wanted = torch.backends.cuda.matmul, "ieee" if product == "fp32" else "tf32"
     with _switch:  # it is one for all threads
         before = matmul.fp32_precision
-        matmul.fp32_precision = "ieee" if product == "fp32" else "tf32"
+        if product == "bf16" or wanted == ("ieee" if before == "none" else before):
+            yield
+            return
+        # What it has from the switch above it is not to become its own.
+        inherited = before == torch.backends.cudnn.fp32_precision
+        matmul.fp32_precision = wanted
         try:
             yield
         finally:
-            matmul.fp32_precision = before
+            matmul.fp32_precision = "none" if inherited else before
 
 
 FRAMES = {

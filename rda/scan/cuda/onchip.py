@@ -1,11 +1,9 @@
 """A unit over time in one kernel, its weights on chip in a cluster of thread blocks."""
 
-import ctypes
-
 from torch import Tensor
 
 from rda.scan.cuda import launching
-from rda.scan.cuda.launching import Constants, Sizes, pointer
+from rda.scan.cuda.launching import Pass
 
 LARGEST = {"tf32": 512, "fp32": 256, "bf16": 512}
 """Units whose recurrent matrix the registers of a cluster hold."""
@@ -32,27 +30,13 @@ def cluster_size(units: int) -> int:
     return -(-units // 128) * 4
 
 
-def run(
-    direction: str,
-    unit: str,
-    product: str,
-    own: Constants,
-    projected: Tensor | None,
-    weight: Tensor,
-    at: ctypes.Structure,
-    lengths: Tensor | None,
-    sizes: Sizes,
-) -> None:
-    """Queue a unit's forward or backward kernel; `own` are the constants of its text."""
-    if sizes.batch == 0:
-        return
-    units = weight.shape[1]
-    cluster = cluster_size(units)
-    constants = (("H", units), ("CLUSTER", cluster), *own)
-    index = weight.device.index
-    kernels = launching.module(index, "onchip", unit, product, constants, ("forward", "backward"))
-    before = () if projected is None else (pointer(projected),)
-    blocks = -(-sizes.batch // ROWS) * cluster
-    kernels.launch(
-        direction, blocks, THREADS, *before, pointer(weight), at, pointer(lengths), sizes
-    )
+def run(work: Pass) -> None:
+    """Queue a unit's forward or backward kernel."""
+    cluster = cluster_size(work.units)
+    constants = (("H", work.units), ("CLUSTER", cluster), *work.constants)
+    kernels = launching.module(
+        work.weight.device.index, "onchip", work.unit, work.product, constants,
+        ("forward", "backward"),
+    )  # fmt: skip
+    blocks = -(-work.sizes.batch // ROWS) * cluster
+    kernels.launch(work.direction, blocks, THREADS, *work.arguments())

@@ -252,8 +252,8 @@ struct UnitGradient : GradientKept {
   __device__ __forceinline__ void finish(const UnitBackward& at, bool active, float d_hidden, int row, int unit) const {
     if (!active || !at.d_r0) return;
     const long long place = row * (long long)H + unit;
-    const float h = at.r0 ? hyperbolic(at.r0[place]) : 0.0f;
-    at.d_r0[place] = d_r + (HIDDEN_TANH ? d_hidden * (1.0f - h * h) : d_hidden);
+    const float r0 = at.r0 ? at.r0[place] : 0.0f;
+    at.d_r0[place] = d_r + (HIDDEN_TANH ? d_hidden * hyperbolic_slope(r0, hyperbolic(r0)) : d_hidden);
     at.d_l0[place] = d_l;
   }
 };

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from rda.scan.cuda import launching
 from rda.scan.cuda.driver import new_stream
-from rda.scan.cuda.launching import Constants, Pointer, Sizes, pointer
+from rda.scan.cuda.launching import Pass, Pointer, Sizes, pointer
 
 CHUNKS = (64, 8, 1)
 """Steps of a recording; a sequence is replayed in as few pieces as these allow."""
@@ -24,12 +24,10 @@ KERNELS = (
 )  # fmt: skip
 
 
-def obstacle(input: Tensor, units: int) -> str | None:
-    """Why this cannot serve such an input and so many units, or None."""
-    if input.dim() == 3 and input.shape[1] * units >= 2**31:
-        return (
-            f"it counts rows times units in 31 bits, and these are {input.shape[1]} times {units}"
-        )
+def obstacle(input: Tensor, units: int, batch: int) -> str | None:
+    """Why this cannot serve such an input, so many units and rows, or None."""
+    if batch * units >= 2**31:
+        return f"it counts rows times units in 31 bits, and these are {batch} times {units}"
     return launching.obstacle(input, 8, "tf32 and bf16")
 
 
@@ -45,16 +43,16 @@ def _work_type(unit: type[ctypes.Structure], is_forward: bool) -> type[ctypes.St
 class _Steps:
     """The buffers of one shape, and its steps, recorded where they can be."""
 
-    def __init__(
-        self, is_forward: bool, unit: str, product: str, own: Constants, weight: Tensor, batch: int
-    ) -> None:
-        self.is_forward = is_forward
-        self.product = product
-        self.units, device = weight.shape[1], weight.device
-        gates = weight.shape[0] // self.units
+    def __init__(self, work: Pass) -> None:
+        self.is_forward = is_forward = work.is_forward
+        self.product = product = work.product
+        self.units, gates, batch = work.units, work.gates, work.sizes.batch
+        device = work.weight.device
         padded = -(-self.units // 64) * 64  # cuBLAS is slower on rows of 1800
-        constants = (("H", self.units), ("PADDED", padded), *own)
-        self.module = launching.module(device.index, "steps", unit, product, constants, KERNELS)
+        constants = (("H", self.units), ("PADDED", padded), *work.constants)
+        self.module = launching.module(
+            device.index, "steps", work.unit, product, constants, KERNELS
+        )
         self.overlaps = torch.cuda.get_device_capability(device)[0] >= 9
         self.blocks = -(-batch * self.units // THREADS)
         # Not of inference mode, even where that is on: later calls write to them outside of it.
@@ -73,27 +71,20 @@ class _Steps:
         held = (self.weight, self.operand, self.result, self.planes)
         self.bytes = sum(tensor.nbytes for tensor in held)
 
-    def run(
-        self,
-        projected: Tensor | None,
-        weight: Tensor,
-        at: ctypes.Structure,
-        lengths: Tensor | None,
-        sizes: Sizes,
-    ) -> None:
+    def run(self, work: Pass) -> None:
         units = self.units
-        self.weight[:, :units, :units].copy_(weight.view(-1, units, units))
-        make = _work_type(type(at), self.is_forward)
-        before = (pointer(projected),) if self.is_forward else ()
-        given = make(0, *before, at, pointer(lengths), sizes)
+        self.weight[:, :units, :units].copy_(work.weight.view(-1, units, units))
+        make = _work_type(type(work.at), self.is_forward)
+        before = (pointer(work.projected),) if self.is_forward else ()
+        given = make(0, *before, work.at, pointer(work.lengths), work.sizes)
         if self.is_forward:
             self._launch("forward_begin", given, *_at(self.work, self.operand, self.planes))
         else:
             self._launch("backward_begin", given, *_at(self.work, self.planes))
         if torch.cuda.is_current_stream_capturing():
-            self._queue(sizes.time)
+            self._queue(work.sizes.time)
         else:
-            left = sizes.time
+            left = work.sizes.time
             for steps in CHUNKS:
                 for _ in range(left // steps):
                     self._recorded(steps).replay()
@@ -136,9 +127,9 @@ class _Steps:
         if steps not in self.graphs:
             current = torch.cuda.current_stream()
             with torch.inference_mode(False), torch.no_grad():
-                side = _recording_stream(current, torch.cuda.current_blas_handle())
+                side, pool = _recording_stream(current, torch.cuda.current_blas_handle())
                 side.wait_stream(current)
-                self.graphs[steps] = _record(side, lambda: self._queue(steps))
+                self.graphs[steps] = _record(side, lambda: self._queue(steps), pool)
                 current.wait_stream(side)
         return self.graphs[steps]
 
@@ -147,10 +138,12 @@ def _at(*tensors: Tensor) -> list[Pointer]:
     return [pointer(tensor) for tensor in tensors]
 
 
-def _record(stream: torch.cuda.Stream, work: Callable[[], object]) -> torch.cuda.CUDAGraph:
+def _record(
+    stream: torch.cuda.Stream, work: Callable[[], object], pool: Any = None
+) -> torch.cuda.CUDAGraph:
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.stream(stream):
-        graph.capture_begin(capture_error_mode="thread_local")
+        graph.capture_begin(pool=pool, capture_error_mode="thread_local")
         try:
             work()
         finally:
@@ -161,12 +154,13 @@ def _record(stream: torch.cuda.Stream, work: Callable[[], object]) -> torch.cuda
 _streams: dict[tuple[int, int, int], tuple[torch.cuda.Stream, torch.cuda.CUDAGraph]] = {}
 
 
-def _recording_stream(current: torch.cuda.Stream, handle: int) -> torch.cuda.Stream:
-    """A stream on which to record what is replayed on `current`.
+def _recording_stream(current: torch.cuda.Stream, handle: int) -> tuple[torch.cuda.Stream, Any]:
+    """A stream on which to record what is replayed on `current`, and the memory pool for it.
 
     cuBLAS has a workspace for each stream and handle, at an address that recordings keep. Here
-    it is allocated by a first recording, in memory that stays that recording's own. Streams from
-    torch's pool may have one already, which others use, or free.
+    it is allocated by a recording, in a pool that a first recording holds for good: torch may
+    drop the workspace, and then the next recording has another, but neither is ever given away.
+    Streams from torch's pool may have one already, which others use, or free.
     """
     key = (current.device.index, current.cuda_stream, handle)
     if key not in _streams:
@@ -174,47 +168,37 @@ def _recording_stream(current: torch.cuda.Stream, handle: int) -> torch.cuda.Str
         square = torch.zeros(64, 64, device=current.device)
         stream.wait_stream(current)
         _streams[key] = stream, _record(stream, lambda: square.mm(square))
-    return _streams[key][0]
+    found, first = _streams[key]
+    return found, first.pool()
 
 
 _kept: OrderedDict[tuple[Any, ...], _Steps] = OrderedDict()
 _turn = threading.Lock()
 
 
-def run(
-    direction: str,
-    unit: str,
-    product: str,
-    own: Constants,
-    projected: Tensor | None,
-    weight: Tensor,
-    at: ctypes.Structure,
-    lengths: Tensor | None,
-    sizes: Sizes,
-) -> None:
-    """Queue a unit's forward or backward pass; `own` are the constants of its text."""
-    if sizes.batch == 0:
-        return
-    arguments = (direction == "forward", unit, product, own, weight, sizes.batch)
-    work = (projected, weight, at, lengths, sizes)
+def run(work: Pass) -> None:
+    """Queue a unit's forward or backward pass."""
     if torch.cuda.is_current_stream_capturing():
         # Into the caller's recording, with buffers of its own memory.
-        _Steps(*arguments).run(*work)
+        _Steps(work).run(work)
         return
-    stream = torch.cuda.current_stream().cuda_stream
-    key = (direction, unit, product, own, tuple(weight.shape), sizes.batch, weight.device, stream)
+    weight, stream = work.weight, torch.cuda.current_stream().cuda_stream
+    key = (
+        work.direction, work.unit, work.product, work.constants, tuple(weight.shape),
+        work.sizes.batch, weight.device, stream,
+    )  # fmt: skip
     with _turn:
         if key not in _kept:
-            _kept[key] = _Steps(*arguments)
+            _kept[key] = _Steps(work)
             _forget_the_oldest()
         _kept.move_to_end(key)
-        _kept[key].run(*work)
+        _kept[key].run(work)
 
 
 def _forget_the_oldest() -> None:
-    """All but the newest, as far as they are too many or too large."""
+    """All but what one layer needs, as far as they are too many or too large."""
     while len(_kept) > MOST_KEPT or sum(each.bytes for each in _kept.values()) > MOST_BYTES:
-        if len(_kept) == 1:
+        if len(_kept) <= 2:  # the last one's forward and backward pass
             return
         _, oldest = _kept.popitem(last=False)
         torch.cuda.synchronize(oldest.weight.device)
