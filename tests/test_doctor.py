@@ -22,6 +22,13 @@ def test_a_healthy_machine(capsys):
     assert torch.__version__ in told
 
 
+def test_bf16_is_looked_at_in_bf16(capsys):
+    assert main(["doctor", "--dtype", "bfloat16", "--units", "600"]) == 0
+    told = capsys.readouterr().out
+    assert "600 units, batch 100, 1000 steps on cpu in bfloat16: engine cpu" in told
+    assert told.count(" right, relative error") == 3
+
+
 @pytest.mark.parametrize("attention", ["exp", "relu", "softplus", "sigmoid"])
 def test_every_choice_is_examined(attention, capsys):
     assert main(["doctor", "--attention", attention, "--hidden", "tanh", "--no-discount"]) == 0

@@ -10,7 +10,8 @@ DESCRIPTION = """\
 What this machine can run, which engine would serve, and whether each is right: outputs, states
 and gradients of each are compared with the reference in float64.
 
-Examples: rda doctor; rda doctor --units 64 --batch 8; rda doctor --attention softplus\
+Examples: rda doctor; rda doctor --units 64 --batch 8; rda doctor --attention softplus;
+rda doctor --device cuda --dtype bfloat16 --units 1800\
 """
 
 
@@ -26,6 +27,8 @@ class DoctorArguments:
     """Steps."""
     device: str = "cpu"
     """cpu, cuda, cuda:1, ..."""
+    dtype: Literal["float32", "bfloat16"] = "float32"
+    """Of inputs and weights."""
     attention: Literal["exp", "relu", "softplus", "sigmoid"] = "exp"
     """f_a."""
     hidden: Literal["identity", "tanh"] = "identity"
@@ -43,6 +46,8 @@ class DoctorArguments:
 def run(given: list[str]) -> int:
     """Print the report; 1 where an engine that can serve gives wrong results, otherwise 0."""
     asked = parse(DoctorArguments(), "rda doctor", given, DESCRIPTION)
+    import torch
+
     from rda.activations import Choices
     from rda.commands.training import usable_device
     from rda.doctor import examine
@@ -50,7 +55,8 @@ def run(given: list[str]) -> int:
     choices = Choices(asked.attention, asked.hidden, asked.output, asked.discount)
     device = str(usable_device(asked.device))
     try:
-        healthy = examine(choices, asked.units, asked.batch, asked.time, device)
+        dtype = torch.float32 if asked.dtype == "float32" else torch.bfloat16
+        healthy = examine(choices, asked.units, asked.batch, asked.time, device, dtype)
     except RuntimeError as error:
         raise UsageError(f"this size cannot be looked at: {str(error).splitlines()[0]}") from error
     return 0 if healthy else 1

@@ -7,6 +7,7 @@ from comparing import TOLERANCE, distance, draw, error, replayed_and_run, run
 import rda
 from rda.activations import Choices
 from rda.baselines import GRU, LSTM
+from rda.cli import main
 from rda.equations import LogState
 from rda.scan.cuda import grid, kernel
 from rda.scan.dispatch import EngineUnavailableError, scan, select
@@ -275,6 +276,13 @@ def test_auto_takes_it_for_large_layers_in_bf16():
         x = torch.empty(5, batch, 4 * 1800, device="cuda", dtype=torch.bfloat16)
         assert select("auto", x, RDA, weight).name == engine
         assert select("auto", x.float(), RDA, weight.float()).name == "graph"
+
+
+def test_the_doctor_finds_it_right(capsys):
+    assert main(["doctor", "--device", "cuda", "--dtype", "bfloat16", "--units", "1800"]) == 0
+    told = capsys.readouterr().out
+    assert "\ngrid        right" in told
+    assert "in bfloat16: engine grid" in told
 
 
 @pytest.mark.parametrize(
