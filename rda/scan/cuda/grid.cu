@@ -11,7 +11,7 @@
 // thread holds all gates of some units in two rows, which it then carries through time. What it
 // makes of them is, in that layout again, what the next product reads: 16 bytes a thread and
 // k-step, through global memory, to all clusters. So blocks meet once a step in their cluster and
-// once on the GPU, and the two warpgroups fill each other's waits.
+// once on the GPU, each warpgroup with those of the same rows, and the two fill each other's waits.
 
 #define ROWS 64
 #define CHAIN 128  // threads that work on the same rows
@@ -218,7 +218,7 @@ struct Here {
   // In the first or the second of its rows.
   __device__ __forceinline__ Place place(int which, int first_row, int batch) const {
     const int lane = thread % 32;
-    const int row = first_row + chain * ROWS + thread / 32 * 16 + lane / 4 + which * 8;
+    const int row = first_row + thread / 32 * 16 + lane / 4 + which * 8;
     const int unit = block * OWN + lane % 4 * WIDE;
     return {row, unit, row < batch && unit < H};
   }
@@ -266,7 +266,7 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(CHA
   u32 met = 0, exchanged = 0;  // how often the chain has met on the GPU, and in the cluster
   u32* counter = board.counters + here.chain;
   const u32 weights = shared_address(shared.weights);
-  for (int first_row = 0; first_row < sizes.batch; first_row += CHAINS * ROWS) {
+  for (int first_row = here.chain * ROWS; first_row < sizes.batch; first_row += CHAINS * ROWS) {
     Unit states[2][WIDE];
     int length[2];
 #pragma unroll
@@ -367,7 +367,7 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(CHA
   u32 met = 0, exchanged = 0;
   u32* counter = board.counters + here.chain;
   const u32 weights = shared_address(shared.weights);
-  for (int first_row = 0; first_row < sizes.batch; first_row += CHAINS * ROWS) {
+  for (int first_row = here.chain * ROWS; first_row < sizes.batch; first_row += CHAINS * ROWS) {
     UnitGradient states[2][WIDE];
     UnitGradient::Values<WIDE> values[2];
     int length[2];
