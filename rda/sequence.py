@@ -175,7 +175,9 @@ class SequenceLayer(UnitModule):
             output, finals = run_stack(
                 sequence, self.num_layers, self._directions, dropout, run_group
             )
-            final_state = LogState(*(_stacked(parts) for parts in zip(*finals, strict=True)))
+            averages, weights = zip(*finals, strict=True)
+            # A copy even of one: users detach it in place, as they do with nn.LSTM's.
+            final_state = LogState(torch.stack(averages), _stacked(weights))
             average_dtype = dtype if state is None else state.average.dtype
             return output, from_log(final_state, average_dtype)
 

@@ -256,6 +256,12 @@ def zeros_mean_no_history(unit):
 
 
 @row
+def a_state_detached_in_place(unit):
+    _, state = unit.make()(torch.randn(5, 2, 3))
+    return " and ".join(sorted({error_of(part.detach_) for part in parts_of(state)}))
+
+
+@row
 def a_split_sequence_with_its_state_carried(unit):
     layer, x = unit.make(num_layers=2), torch.randn(6, 2, 3)
     first, state = layer(x[:2])
