@@ -1,7 +1,11 @@
 """One scan in an engine and in the reference, and how far they are apart."""
 
 import torch
+from torch import nn
 
+import rda
+from rda.activations import Choices
+from rda.baselines import GRU, LSTM
 from rda.equations import LogState
 from rda.scan.dispatch import scan
 
@@ -92,3 +96,91 @@ def replayed_and_run(layer, x):
     x.copy_(torch.randn_like(x))
     graph.replay()
     return captured, step()
+
+
+def on_another_stream(layer, x):
+    """The layer's output and its sum, made there from a copy that is made there too."""
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        copy = x * 1.0
+        found, _ = layer(copy)
+        total = found.sum()
+    stream.synchronize()
+    return found, total
+
+
+def plain_and_compiled(layer, x):
+    """Pairs of gradients, of the layer as it is and as torch.compile takes it whole."""
+    gradients = []
+    for module in (layer, torch.compile(layer, fullgraph=True)):
+        output, _ = module(x)
+        loss = output.float().square().sum()
+        gradients.append(torch.autograd.grad(loss, (x, *layer.parameters())))
+    return zip(*gradients, strict=True)
+
+
+def check_op(engine, units, dtype):
+    """What torch demands of an op, in the engine."""
+    choices = Choices()
+    tensors = [t.to("cuda", torch.float32) for t in draw(5, 3, units, 4, choices)]
+    tensors = [t.to(dtype) if k < 4 else t for k, t in enumerate(tensors)]
+    x, weight, input_weight, bias, r, l = (t.requires_grad_() for t in tensors)
+    arguments = (x, input_weight, bias, weight, r, l, None, "exp", "identity", "tanh", True, False)
+    product = "bf16" if dtype == torch.bfloat16 else "fp32"
+    torch.library.opcheck(torch.ops.rda.scan, (*arguments, True, f"{engine} {product}"))
+
+
+def packed_error(engine, units, dtype):
+    """How far two layers in both directions are from the reference on a packed sequence."""
+    torch.manual_seed(0)
+    options = {"num_layers": 2, "bidirectional": True, "learn_initial_state": True}
+    layer = rda.RDA(5, units, engine=engine, **options).to("cuda", dtype)
+    exact = rda.RDA(5, units, engine="reference", **options)
+    exact.load_state_dict(layer.state_dict())
+    exact = exact.cuda().double()
+    x = torch.randn(17, 6, 5, device="cuda", dtype=dtype)
+    lengths = torch.tensor([17, 3, 9, 1, 17, 12])
+
+    def packed(tensor):
+        return torch.nn.utils.rnn.pack_padded_sequence(tensor, lengths, enforce_sorted=False)
+
+    found, expected = layer(packed(x))[0].data, exact(packed(x.double()))[0].data
+    return distance([found.double()], [expected])
+
+
+PAIRS = {"LSTM": (LSTM, nn.LSTM), "GRU": (GRU, nn.GRU)}
+
+
+def _results(layer, x, states, dtype, device):
+    x = x.to(device, dtype).requires_grad_()
+    states = [state.to(device, dtype).requires_grad_() for state in states]
+    output, final = layer(x, tuple(states) if len(states) > 1 else states[0])
+    final = final if isinstance(final, tuple) else (final,)
+    generator = torch.Generator().manual_seed(3)
+    loss = sum(
+        (part * torch.randn(part.shape, generator=generator).to(part)).sum()
+        for part in (output, *final)
+    )
+    gradients = torch.autograd.grad(loss, [x, *states, *layer.parameters()])
+    return [part.detach().double().cpu() for part in (output, *final, *gradients)]
+
+
+def baseline_error(name, product, time, batch, units, bias=True, **options):
+    """How far a layer of ours is from torch's in float64: outputs, states, every gradient."""
+    ours, theirs = PAIRS[name]
+    torch.manual_seed(0)
+    layer = ours(6, units, bias=bias, **options)
+    for parameter in layer.parameters():
+        nn.init.uniform_(parameter, -(units**-0.5), units**-0.5)
+    exact = theirs(6, units, bias=bias, **options)
+    x = torch.randn(*((batch, time) if layer.batch_first else (time, batch)), 6)
+    rows = layer.num_layers * (2 if layer.bidirectional else 1)
+    states = [torch.randn(rows, batch, units) for _ in range(2 if name == "LSTM" else 1)]
+    dtype = torch.bfloat16 if product == "bf16" else torch.float32
+    layer = layer.to("cuda", dtype)
+    exact.load_state_dict(layer.state_dict())  # as rounded
+    x, states = x.to(dtype), [state.to(dtype) for state in states]
+    assert layer.engine_for(x.cuda()) in ("cuda", "grid", "graph")
+    found = _results(layer, x, states, dtype, "cuda")
+    return distance(found, _results(exact.double(), x, states, torch.float64, "cpu"))

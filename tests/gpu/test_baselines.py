@@ -2,46 +2,11 @@
 
 import pytest
 import torch
-from comparing import TOLERANCE, distance, replayed_and_run
+from comparing import PAIRS, TOLERANCE, replayed_and_run
+from comparing import baseline_error as error
 from torch import nn
 
 from rda.baselines import GRU, LSTM
-
-PAIRS = {"LSTM": (LSTM, nn.LSTM), "GRU": (GRU, nn.GRU)}
-
-
-def results(layer, x, states, dtype, device):
-    x = x.to(device, dtype).requires_grad_()
-    states = [state.to(device, dtype).requires_grad_() for state in states]
-    output, final = layer(x, tuple(states) if len(states) > 1 else states[0])
-    final = final if isinstance(final, tuple) else (final,)
-    generator = torch.Generator().manual_seed(3)
-    loss = sum(
-        (part * torch.randn(part.shape, generator=generator).to(part)).sum()
-        for part in (output, *final)
-    )
-    gradients = torch.autograd.grad(loss, [x, *states, *layer.parameters()])
-    return [part.detach().double().cpu() for part in (output, *final, *gradients)]
-
-
-def error(name, product, time, batch, units, bias=True, **options):
-    """How far a layer of ours is from torch's in float64: outputs, states, every gradient."""
-    ours, theirs = PAIRS[name]
-    torch.manual_seed(0)
-    layer = ours(6, units, bias=bias, **options)
-    for parameter in layer.parameters():
-        nn.init.uniform_(parameter, -(units**-0.5), units**-0.5)
-    exact = theirs(6, units, bias=bias, **options)
-    x = torch.randn(*((batch, time) if layer.batch_first else (time, batch)), 6)
-    rows = layer.num_layers * (2 if layer.bidirectional else 1)
-    states = [torch.randn(rows, batch, units) for _ in range(2 if name == "LSTM" else 1)]
-    dtype = torch.bfloat16 if product == "bf16" else torch.float32
-    layer = layer.to("cuda", dtype)
-    exact.load_state_dict(layer.state_dict())  # as rounded
-    x, states = x.to(dtype), [state.to(dtype) for state in states]
-    assert layer.engine_for(x.cuda()) in ("cuda", "grid", "graph")
-    found = results(layer, x, states, dtype, "cuda")
-    return distance(found, results(exact.double(), x, states, torch.float64, "cpu"))
 
 
 @pytest.mark.parametrize("name", PAIRS)

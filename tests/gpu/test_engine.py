@@ -2,7 +2,18 @@
 
 import pytest
 import torch
-from comparing import TOLERANCE, distance, draw, error, replayed_and_run, run
+from comparing import (
+    TOLERANCE,
+    check_op,
+    distance,
+    draw,
+    error,
+    on_another_stream,
+    packed_error,
+    plain_and_compiled,
+    replayed_and_run,
+    run,
+)
 
 import rda
 from rda.activations import Choices
@@ -95,21 +106,8 @@ def test_a_thousand_launches_are_identical(engine, product):
 
 
 def test_layers_directions_and_packing(engine):
-    torch.manual_seed(0)
-    options = {"num_layers": 2, "bidirectional": True, "learn_initial_state": True}
-    layer = rda.RDA(5, 40, engine=engine, **options).cuda()
-    exact = rda.RDA(5, 40, engine="reference", **options)
-    exact.load_state_dict(layer.state_dict())
-    exact = exact.cuda().double()
-    x = torch.randn(17, 6, 5, device="cuda")
-    lengths = torch.tensor([17, 3, 9, 1, 17, 12])
-
-    def packed(tensor):
-        return torch.nn.utils.rnn.pack_padded_sequence(tensor, lengths, enforce_sorted=False)
-
-    found, expected = layer(packed(x))[0].data, exact(packed(x.double()))[0].data
     # tf32 is torch's own default for recurrent layers.
-    assert distance([found.double()], [expected]) < TOLERANCE["tf32"]
+    assert packed_error(engine, 40, torch.float32) < TOLERANCE["tf32"]
 
 
 def test_autocast_runs_in_bf16(engine):
@@ -127,12 +125,7 @@ def test_torch_compile_takes_it_whole(engine):
     torch.manual_seed(0)
     layer = rda.RDA(5, 40, engine=engine).cuda()
     x = torch.randn(17, 6, 5, device="cuda", requires_grad=True)
-    compiled = torch.compile(layer, fullgraph=True)
-    gradients = []
-    for module in (layer, compiled):
-        output, _ = module(x)
-        gradients.append(torch.autograd.grad(output.square().sum(), (x, *layer.parameters())))
-    for plain, traced in zip(*gradients, strict=True):
+    for plain, traced in plain_and_compiled(layer, x):
         torch.testing.assert_close(plain, traced, rtol=1e-4, atol=1e-5)
 
 
@@ -148,25 +141,14 @@ def test_another_stream_is_kept_in_order(engine):
     layer = rda.RDA(5, 250, engine=engine).cuda()
     x = torch.randn(300, 6, 5, device="cuda")
     expected, _ = layer(x)
-    stream = torch.cuda.Stream()
-    stream.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(stream):
-        copy = x * 1.0
-        found, _ = layer(copy)
-        total = found.sum()
-    stream.synchronize()
+    found, total = on_another_stream(layer, x)
     assert torch.equal(found, expected)
     assert torch.equal(total, expected.sum())
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_the_op_is_registered_as_torch_demands(engine, dtype):
-    tensors = [t.to("cuda", torch.float32) for t in draw(5, 3, 16, 4, RDA)]
-    tensors = [t.to(dtype) if k < 4 else t for k, t in enumerate(tensors)]
-    x, weight, input_weight, bias, r, l = (t.requires_grad_() for t in tensors)
-    arguments = (x, input_weight, bias, weight, r, l, None, "exp", "identity", "tanh", True, False)
-    product = "bf16" if dtype == torch.bfloat16 else "fp32"
-    torch.library.opcheck(torch.ops.rda.scan, (*arguments, True, f"{engine} {product}"))
+    check_op(engine, 16, dtype)
 
 
 def test_backward_under_autocast_is_the_same():

@@ -2,11 +2,23 @@
 
 import pytest
 import torch
-from comparing import TOLERANCE, distance, draw, error, replayed_and_run, run
+from comparing import (
+    PAIRS,
+    TOLERANCE,
+    baseline_error,
+    check_op,
+    distance,
+    draw,
+    error,
+    on_another_stream,
+    packed_error,
+    plain_and_compiled,
+    replayed_and_run,
+    run,
+)
 
 import rda
 from rda.activations import Choices
-from rda.baselines import GRU, LSTM
 from rda.cli import main
 from rda.equations import LogState
 from rda.scan.cuda import grid, kernel
@@ -119,31 +131,12 @@ def test_a_cuda_graph_replays_it(units):
 
 
 def test_torch_compile_takes_it_whole():
-    layer, x = layer_of(100), input_of(17, 6).requires_grad_()
-    compiled = torch.compile(layer, fullgraph=True)
-    gradients = []
-    for module in (layer, compiled):
-        output, _ = module(x)
-        loss = output.float().square().sum()
-        gradients.append(torch.autograd.grad(loss, (x, *layer.parameters())))
-    for plain, traced in zip(*gradients, strict=True):
+    for plain, traced in plain_and_compiled(layer_of(100), input_of(17, 6).requires_grad_()):
         torch.testing.assert_close(plain, traced)
 
 
 def test_layers_directions_and_packing():
-    layer = layer_of(100, num_layers=2, bidirectional=True, learn_initial_state=True)
-    exact = rda.RDA(
-        5, 100, engine="reference", num_layers=2, bidirectional=True, learn_initial_state=True
-    )
-    exact.load_state_dict(layer.state_dict())
-    exact = exact.cuda().double()
-    x, lengths = input_of(17, 6), torch.tensor([17, 3, 9, 1, 17, 12])
-
-    def packed(tensor):
-        return torch.nn.utils.rnn.pack_padded_sequence(tensor, lengths, enforce_sorted=False)
-
-    found, expected = layer(packed(x))[0].data, exact(packed(x.double()))[0].data
-    assert distance([found.double()], [expected]) < LIMIT
+    assert packed_error("grid", 100, torch.bfloat16) < LIMIT
 
 
 def test_a_gradient_that_begins_anywhere():
@@ -202,23 +195,13 @@ def test_autocast_and_inference_mode():
 def test_another_stream_is_kept_in_order():
     layer, x = layer_of(1800), input_of(300, 6)
     expected, _ = layer(x)
-    stream = torch.cuda.Stream()
-    stream.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(stream):
-        copy = x * 1.0
-        found, _ = layer(copy)
-        total = found.sum()
-    stream.synchronize()
+    found, total = on_another_stream(layer, x)
     assert torch.equal(found, expected)
     assert torch.equal(total, expected.sum())
 
 
 def test_the_op_is_registered_as_torch_demands():
-    tensors = [t.to("cuda", torch.float32) for t in draw(5, 3, 40, 4, RDA)]
-    tensors = [t.to(torch.bfloat16) if k < 4 else t for k, t in enumerate(tensors)]
-    x, weight, input_weight, bias, r, l = (t.requires_grad_() for t in tensors)
-    arguments = (x, input_weight, bias, weight, r, l, None, "exp", "identity", "tanh", True, False)
-    torch.library.opcheck(torch.ops.rda.scan, (*arguments, True, "grid bf16"))
+    check_op("grid", 40, torch.bfloat16)
 
 
 def test_sizes_that_torch_compile_does_not_know():
@@ -246,28 +229,16 @@ def test_an_empty_batch():
     assert state.average.shape == (1, 0, 40)
 
 
-@pytest.mark.parametrize("make", [LSTM, GRU])
+@pytest.mark.parametrize("name", PAIRS)
 @pytest.mark.parametrize(("batch", "units"), [(7, 600), (70, 1100), (257, 100), (5, 1600)])
-def test_lstm_and_gru(make, batch, units, monkeypatch):
+def test_lstm_and_gru(name, batch, units, monkeypatch):
     monkeypatch.setattr("rda.scan.cuda.choosing.MOST_ROWS_BESIDE_GRID", 0)
     monkeypatch.setattr("rda.scan.cuda.choosing.BLOCKS_BESIDE_GRID", 0)
     monkeypatch.setattr("rda.scan.cuda.choosing.MOST_ROWS_OF_GRID", 1000)
-    torch.manual_seed(0)
-    layer = make(6, units, bidirectional=True).to("cuda", torch.bfloat16)
-    theirs = torch.nn.LSTM if make is LSTM else torch.nn.GRU
-    exact = theirs(6, units, bidirectional=True)
-    exact.load_state_dict(layer.state_dict())
-    exact = exact.cuda().double()
+    layer = PAIRS[name][0](6, units, bidirectional=True).to("cuda", torch.bfloat16)
     x = torch.randn(9, batch, 6, device="cuda", dtype=torch.bfloat16)
     assert layer.engine_for(x) == "grid"
-    found = []
-    for module, given in ((layer, x), (exact, x.double())):
-        output, _ = module(given)
-        weights = torch.linspace(-1, 1, output.numel(), device="cuda").view_as(output)
-        loss = (output * weights.to(output)).sum()
-        parts = (output, *torch.autograd.grad(loss, list(module.parameters())))
-        found.append([part.double() for part in parts])
-    assert distance(*found) < LIMIT
+    assert baseline_error(name, "bf16", 9, batch, units, bidirectional=True) < LIMIT
 
 
 def test_auto_takes_it_for_large_layers_in_bf16():

@@ -28,21 +28,29 @@ struct Chunk {  // of one thread in one k-step: 8 bf16
 
 __device__ __forceinline__ void chain_sync(int chain) { asm volatile("bar.sync %0, 128;" ::"r"(chain + 1) : "memory"); }
 
-__device__ __forceinline__ void arrive(u32* counter, int chain) {
-  chain_sync(chain);
-  if (threadIdx.x % CHAIN == 0)
-    asm volatile("fence.acq_rel.gpu;\nred.relaxed.gpu.global.add.u32 [%0], 1;" ::"l"(counter) : "memory");
-}
+// Of one chain, with the same chain of all blocks.
+struct Meeting {
+  u32* counter;
+  int chain;
+  u32 target = 0;  // what the counter says when all have arrived
 
-__device__ __forceinline__ void await(const u32* counter, u32 target, int chain) {
-  if (threadIdx.x % CHAIN == 0) {
-    u32 seen;
-    do {
-      asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(seen) : "l"(counter) : "memory");
-    } while ((int)(seen - target) < 0);
+  __device__ __forceinline__ void arrive() {
+    target += gridDim.x;
+    chain_sync(chain);
+    if (threadIdx.x % CHAIN == 0)
+      asm volatile("fence.acq_rel.gpu;\nred.relaxed.gpu.global.add.u32 [%0], 1;" ::"l"(counter) : "memory");
   }
-  chain_sync(chain);
-}
+
+  __device__ __forceinline__ void await() const {
+    if (threadIdx.x % CHAIN == 0) {
+      u32 seen;
+      do {
+        asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(seen) : "l"(counter) : "memory");
+      } while ((int)(seen - target) < 0);
+    }
+    chain_sync(chain);
+  }
+};
 
 __device__ __forceinline__ Chunk load_chunk(const Chunk* from) {
   Chunk chunk;
@@ -229,43 +237,58 @@ struct Here {
 // Two buffers: the next step's values are written while some still read this step's.
 struct Board {
   u32* counters;  // of each chain
-  Chunk* chunks;  // [2][CHAINS][k-steps][CHAIN]
+  Chunk* chunks;  // [2][CHAINS][CLUSTER * STEPS][CHAIN]
+
+  __device__ __forceinline__ Chunk* at(int turn, int step, const Here& here) const {
+    const long long first = ((turn & 1) * CHAINS + here.chain) * (long long)(CLUSTER * STEPS);
+    return chunks + (first + step) * CHAIN + here.thread;
+  }
 };
 
-template <int ALL_STEPS>
-__device__ __forceinline__ Chunk* chunks_at(const Board& board, int buffer, int chain, int step, int thread) {
-  return board.chunks + ((buffer * CHAINS + chain) * (long long)ALL_STEPS + step) * CHAIN + thread;
-}
+// What a block holds for the whole sequence, and what its cluster sends it.
+template <int COLUMNS, int EACH>
+struct Shared {
+  alignas(128) unsigned short weights[STEPS * 16 * COLUMNS];
+  Exchange<EACH> exchange;
+
+  template <typename Weight>
+  __device__ __forceinline__ void open(const Here& here, Weight weight) {
+    load_weights<COLUMNS>(weights, weight);
+    if (here.thread == 0) exchange.prepare(here.chain);
+    __syncthreads();
+    cluster_sync();
+  }
+
+  // The block's own columns of the product of all that was written for this turn.
+  __device__ __forceinline__ void multiply_all(float (&own)[EACH], const Board& board, int turn, u32 exchanged,
+                                               const Here& here) {
+    float sum[COLUMNS / 2];
+    product<COLUMNS>(sum, shared_address(weights), board.at(turn, here.rank * STEPS, here));
+    exchange.run(own, sum, here.rank, here.chain, exchanged & 1);
+  }
+};
 
 // ---------------------------------------------------------------- forward
 
 #if !BACKWARD
 #define EACH_GATES (GATES * PLACES)
-#define COLUMNS (CLUSTER * GATES * OWN)
-
-struct ForwardShared {
-  alignas(128) unsigned short weights[STEPS * 16 * COLUMNS];
-  Exchange<EACH_GATES> exchange;
-};
+typedef Shared<CLUSTER * GATES * OWN, EACH_GATES> ForwardShared;
 
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(CHAIN * CHAINS, 1)
-    forward(const Stored* input, const Stored* weight, UnitForward at, const long long* lengths, Sizes sizes, Board board) {
+    forward(const Stored* input, const Stored* weight, UnitForward at, const long long* lengths, Sizes sizes,
+            Board board) {
   extern __shared__ __align__(128) char memory[];
   ForwardShared& shared = *(ForwardShared*)memory;
   const Here here;
   const int first_unit = here.first_of_cluster();
-  load_weights<COLUMNS>(shared.weights, [&](int column, int k) -> unsigned short {
+  shared.open(here, [&](int column, int k) -> unsigned short {
     const int unit = first_unit + column / (GATES * OWN) * OWN + unit_of(column % OWN), gate = column / OWN % GATES;
     const int from = (here.rank * STEPS + k / 16) * 16 + unit_of_k(k % 16);
     return unit < H && from < H ? weight[(gate * (long long)H + unit) * H + from] : 0;
   });
-  if (here.thread == 0) shared.exchange.prepare(here.chain);
-  __syncthreads();
-  cluster_sync();
 
-  u32 met = 0, exchanged = 0;  // how often the chain has met on the GPU, and in the cluster
-  u32* counter = board.counters + here.chain;
-  const u32 weights = shared_address(shared.weights);
+  Meeting meeting = {board.counters + here.chain, here.chain};
+  u32 exchanged = 0;  // how often the chain has met in its cluster
   for (int first_row = here.chain * ROWS; first_row < sizes.batch; first_row += CHAINS * ROWS) {
     Unit states[2][WIDE];
     int length[2];
@@ -279,12 +302,10 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(CHA
         states[which][k].start(at, p.active, p.row, p.unit + k);
       }
     }
-    const auto publish = [&](int buffer) {
-      const int step = here.block * OWN / 16;
-      store_chunk(chunks_at<CLUSTER * STEPS>(board, buffer, here.chain, step, here.thread), here.block,
+    const auto publish = [&](int turn) {
+      store_chunk(board.at(turn, here.block * OWN / 16, here), here.block,
                   [&](int which, int k) { return states[which][k].hidden(); });
-      arrive(counter, here.chain);
-      met += gridDim.x;
+      meeting.arrive();
     };
     publish(0);
     for (int i = 0; i < sizes.time; ++i) {
@@ -300,10 +321,9 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(CHA
           if (p.active) x[which][n] = load<WIDE>(from + n * H);
         }
       }
-      await(counter, met, here.chain);
-      float sum[COLUMNS / 2], own[EACH_GATES];
-      product<COLUMNS>(sum, weights, chunks_at<CLUSTER * STEPS>(board, i & 1, here.chain, here.rank * STEPS, here.thread));
-      shared.exchange.run(own, sum, here.rank, here.chain, exchanged++ & 1);
+      meeting.await();
+      float own[EACH_GATES];
+      shared.multiply_all(own, board, i, exchanged++, here);
 #pragma unroll
       for (int which = 0; which < 2; ++which)
 #pragma unroll
@@ -315,7 +335,7 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(CHA
           for (int gate = 0; gate < GATES; ++gate) recurrent[gate] = own[gate * PLACES + place_of(which, k)];
           states[which][k].step(given, recurrent, t < length[which]);
         }
-      if (i + 1 < sizes.time) publish((i + 1) & 1);
+      if (i + 1 < sizes.time) publish(i + 1);
 #pragma unroll
       for (int which = 0; which < 2; ++which) {
         const Place p = here.place(which, first_row, sizes.batch);
@@ -328,9 +348,8 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(CHA
 #pragma unroll
       for (int k = 0; k < WIDE; ++k) states[which][k].finish(at, p.active, p.row, p.unit + k);
     }
-    arrive(counter, here.chain);  // the next rows begin in a buffer that somebody may still read
-    met += gridDim.x;
-    await(counter, met, here.chain);
+    meeting.arrive();  // the next rows begin in a buffer that somebody may still read
+    meeting.await();
   }
   cluster_sync();  // nobody leaves while another may still write here
 }
@@ -340,12 +359,7 @@ extern "C" __device__ int shared_bytes[1] = {sizeof(ForwardShared)};
 // ---------------------------------------------------------------- backward
 
 #else
-#define COLUMNS (CLUSTER * OWN)
-
-struct BackwardShared {
-  alignas(128) unsigned short weights[STEPS * 16 * COLUMNS];
-  Exchange<PLACES> exchange;
-};
+typedef Shared<CLUSTER * OWN, PLACES> BackwardShared;
 
 // k of the product: 16 units of a gate, the gates of these units side by side.
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(CHAIN * CHAINS, 1)
@@ -354,19 +368,15 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(CHA
   BackwardShared& shared = *(BackwardShared*)memory;
   const Here here;
   const int first_unit = here.first_of_cluster();
-  load_weights<COLUMNS>(shared.weights, [&](int column, int k) -> unsigned short {
+  shared.open(here, [&](int column, int k) -> unsigned short {
     const int step = here.rank * STEPS + k / 16, gate = step % GATES;
     const int unit = step / GATES * 16 + unit_of_k(k % 16);
     const int to = first_unit + column / OWN * OWN + unit_of(column % OWN);
     return unit < H && to < H ? weight[(gate * (long long)H + unit) * H + to] : 0;
   });
-  if (here.thread == 0) shared.exchange.prepare(here.chain);
-  __syncthreads();
-  cluster_sync();
 
-  u32 met = 0, exchanged = 0;
-  u32* counter = board.counters + here.chain;
-  const u32 weights = shared_address(shared.weights);
+  Meeting meeting = {board.counters + here.chain, here.chain};
+  u32 exchanged = 0;
   for (int first_row = here.chain * ROWS; first_row < sizes.batch; first_row += CHAINS * ROWS) {
     UnitGradient states[2][WIDE];
     UnitGradient::Values<WIDE> values[2];
@@ -403,21 +413,19 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(CHA
 #pragma unroll
       for (int gate = 0; gate < GATES; ++gate) {
         const int step = here.block * OWN / 16 * GATES + gate;
-        store_chunk(chunks_at<CLUSTER * STEPS>(board, i & 1, here.chain, step, here.thread), here.block,
+        store_chunk(board.at(i, step, here), here.block,
                     [&](int which, int k) { return d_gates[which][k][gate]; });
       }
-      arrive(counter, here.chain);
-      met += gridDim.x;
+      meeting.arrive();
 #pragma unroll
       for (int which = 0; which < 2; ++which) {
         const Place p = here.place(which, first_row, sizes.batch);
         UnitGradient::record(states[which], at, p.active, t, sizes.batch, p.row, p.unit);
       }
       fetch(i + 1);
-      await(counter, met, here.chain);
-      float sum[COLUMNS / 2], own[PLACES];
-      product<COLUMNS>(sum, weights, chunks_at<CLUSTER * STEPS>(board, i & 1, here.chain, here.rank * STEPS, here.thread));
-      shared.exchange.run(own, sum, here.rank, here.chain, exchanged++ & 1);
+      meeting.await();
+      float own[PLACES];
+      shared.multiply_all(own, board, i, exchanged++, here);
 #pragma unroll
       for (int which = 0; which < 2; ++which)
 #pragma unroll
@@ -431,9 +439,8 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(CHA
       for (int k = 0; k < WIDE; ++k)
         states[which][k].finish(at, p.active, d_hidden[which][k], p.row, p.unit + k);
     }
-    arrive(counter, here.chain);  // the next rows begin in a buffer that somebody may still read
-    met += gridDim.x;
-    await(counter, met, here.chain);
+    meeting.arrive();  // the next rows begin in a buffer that somebody may still read
+    meeting.await();
   }
   cluster_sync();
 }

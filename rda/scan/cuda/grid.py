@@ -22,8 +22,8 @@ BACKWARD = ((8, 4), (16, 4), (16, 2))
 """Units of a block and blocks of a cluster, the quickest first: more units and larger clusters
 read less, smaller clusters have less to add up. Backward three or four times as much is read."""
 
-CLUSTERS = (2, 4)
-ENDLESS = (1 << 20, 1 << 20)
+CLUSTERS = tuple(sorted({cluster for _, cluster in (*FORWARD, *BACKWARD)}))
+ENDLESS = (1 << 20,) * len(CLUSTERS)
 """Room for each of them where there is no GPU to ask."""
 
 

@@ -33,18 +33,16 @@ __device__ __forceinline__ u32 leading(u32 full) {
   return value;
 }
 
-__device__ __forceinline__ void mma_tf32(float c[4], u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1) {
-  asm volatile(
-      "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-      : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
-}
+#if PRODUCT == 2
+#define KIND "m16n8k16.row.col.f32.bf16.bf16.f32"
+#else
+#define KIND "m16n8k8.row.col.f32.tf32.tf32.f32"
+#endif
 
-__device__ __forceinline__ void mma_bf16(float c[4], u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1) {
-  asm volatile(
-      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-      : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+__device__ __forceinline__ void mma(float c[4], u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1) {
+  asm volatile("mma.sync.aligned." KIND " {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+               : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+               : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
 }
 
 // The order of k within a product is free, as long as both operands have the same. Here a quarter
@@ -96,19 +94,12 @@ __device__ __forceinline__ void multiply(float sum[TILES][4], const Tile<SPANS> 
 #pragma unroll
   for (int i = 0; i < SPANS; ++i) {
     const uint4 b = chunks[4 * i];
-#if PRODUCT == 2
+#if PRODUCT != 1
 #pragma unroll
     for (int m = 0; m < TILES; ++m) {
       const u32* a = tiles[m].held[i];
-      mma_bf16(sum[m], a[0], a[1], a[2], a[3], b.x, b.y);
-      mma_bf16(odd[m], a[4], a[5], a[6], a[7], b.z, b.w);
-    }
-#elif PRODUCT == 0
-#pragma unroll
-    for (int m = 0; m < TILES; ++m) {
-      const u32* a = tiles[m].held[i];
-      mma_tf32(sum[m], a[0], a[1], a[2], a[3], b.x, b.y);
-      mma_tf32(odd[m], a[4], a[5], a[6], a[7], b.z, b.w);
+      mma(sum[m], a[0], a[1], a[2], a[3], b.x, b.y);
+      mma(odd[m], a[4], a[5], a[6], a[7], b.z, b.w);
     }
 #else
     const float full[4] = {__uint_as_float(b.x), __uint_as_float(b.y), __uint_as_float(b.z), __uint_as_float(b.w)};
@@ -129,12 +120,12 @@ __device__ __forceinline__ void multiply(float sum[TILES][4], const Tile<SPANS> 
       // Tensor cores cut off where they add up: the small terms first, and sums of more than one
       // span outside, where they are rounded.
       float even[4] = {}, other[4] = {};
-      mma_tf32(even, rest[0], rest[1], rest[2], rest[3], high[0], high[1]);
-      mma_tf32(other, rest[4], rest[5], rest[6], rest[7], high[2], high[3]);
-      mma_tf32(even, a[0], a[1], a[2], a[3], low[0], low[1]);
-      mma_tf32(other, a[4], a[5], a[6], a[7], low[2], low[3]);
-      mma_tf32(even, a[0], a[1], a[2], a[3], high[0], high[1]);
-      mma_tf32(other, a[4], a[5], a[6], a[7], high[2], high[3]);
+      mma(even, rest[0], rest[1], rest[2], rest[3], high[0], high[1]);
+      mma(other, rest[4], rest[5], rest[6], rest[7], high[2], high[3]);
+      mma(even, a[0], a[1], a[2], a[3], low[0], low[1]);
+      mma(other, a[4], a[5], a[6], a[7], low[2], low[3]);
+      mma(even, a[0], a[1], a[2], a[3], high[0], high[1]);
+      mma(other, a[4], a[5], a[6], a[7], high[2], high[3]);
 #pragma unroll
       for (int c = 0; c < 4; ++c) sum[m][c] += even[c] + other[c];
     }
