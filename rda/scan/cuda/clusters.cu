@@ -28,14 +28,14 @@ __device__ __forceinline__ void barrier_expect(u32 barrier, u32 bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
 }
 
-// Two of them, each for so many bytes; after it nobody in the cluster sends too early.
-__device__ __forceinline__ void open_barriers(u32 first, u32 bytes) {
-  if (threadIdx.x == 0) {
-    for (int buffer = 0; buffer < 2; ++buffer) {
-      barrier_init(first + 8 * buffer);
-      barrier_expect(first + 8 * buffer, bytes);
-    }
-  }
+// So many in a row, each for so many bytes; after it nobody in the cluster sends too early.
+// (The meeting between the two loops is for racecheck, which takes a warp's init for its last lane's.)
+__device__ __forceinline__ void open_barriers(u32 first, int count, u32 bytes) {
+  if (threadIdx.x == 0)
+    for (int i = 0; i < count; ++i) barrier_init(first + 8 * i);
+  __syncthreads();
+  if (threadIdx.x == 0)
+    for (int i = 0; i < count; ++i) barrier_expect(first + 8 * i, bytes);
   cluster_sync();
 }
 
@@ -45,7 +45,6 @@ __device__ __forceinline__ void barrier_wait(u32 barrier, u32 parity) {
       "again:\n"
       "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%0], %1;\n"
       "@done bra finished;\nbra again;\nfinished:\n}" ::"r"(barrier), "r"(parity) : "memory");
-  __syncwarp();  // one of its threads may arm the barrier again
 }
 
 __device__ __forceinline__ void send16(u32 to, u32 barrier, u32 a, u32 b, u32 c, u32 d) {

@@ -161,11 +161,7 @@ struct Exchange {
   alignas(16) char parts[CHAINS][CLUSTER - 1][WORDS * 4 * CHAIN];
   u64 arrived[CHAINS];
 
-  __device__ __forceinline__ void prepare(int chain) {
-    const u32 barrier = shared_address(&arrived[chain]);
-    barrier_init(barrier);
-    barrier_expect(barrier, BYTES);
-  }
+  __device__ __forceinline__ void open() const { open_barriers(shared_address(arrived), CHAINS, BYTES); }
 
   __device__ __forceinline__ void send(const float* sums, int slot, int owner, int chain, int thread) {
     u32 words[WORDS] = {};
@@ -252,11 +248,9 @@ struct Shared {
   Exchange<EACH> exchange;
 
   template <typename Weight>
-  __device__ __forceinline__ void open(const Here& here, Weight weight) {
+  __device__ __forceinline__ void open(Weight weight) {
     load_weights<COLUMNS>(weights, weight);
-    if (here.thread == 0) exchange.prepare(here.chain);
-    __syncthreads();
-    cluster_sync();
+    exchange.open();
   }
 
   // The block's own columns of the product of all that was written for this turn.
@@ -281,7 +275,7 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(CHA
   ForwardShared& shared = *(ForwardShared*)memory;
   const Here here;
   const int first_unit = here.first_of_cluster();
-  shared.open(here, [&](int column, int k) -> unsigned short {
+  shared.open([&](int column, int k) -> unsigned short {
     const int unit = first_unit + column / (GATES * OWN) * OWN + unit_of(column % OWN), gate = column / OWN % GATES;
     const int from = (here.rank * STEPS + k / 16) * 16 + unit_of_k(k % 16);
     return unit < H && from < H ? weight[(gate * (long long)H + unit) * H + from] : 0;
@@ -368,7 +362,7 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(CHA
   BackwardShared& shared = *(BackwardShared*)memory;
   const Here here;
   const int first_unit = here.first_of_cluster();
-  shared.open(here, [&](int column, int k) -> unsigned short {
+  shared.open([&](int column, int k) -> unsigned short {
     const int step = here.rank * STEPS + k / 16, gate = step % GATES;
     const int unit = step / GATES * 16 + unit_of_k(k % 16);
     const int to = first_unit + column / OWN * OWN + unit_of(column % OWN);

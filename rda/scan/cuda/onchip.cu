@@ -206,7 +206,7 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
   state.prepare(unit_memory, active, unit);
   state.start(unit_memory, active, row, unit);
 
-  open_barriers(arrived, bytes);
+  open_barriers(arrived, 2, bytes);
   send_hidden(state.hidden(), h_row, arrived, rank, lane);
 
   // Two steps ahead, because memory takes longer to answer than a step takes.
@@ -294,7 +294,7 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
   UnitGradient state;
   state.start(unit_memory, active, row, unit);
 
-  open_barriers(arrived, bytes);
+  open_barriers(arrived, 2, bytes);
 
   float d_hidden = state.first();
   bool was_running = false;

@@ -1,0 +1,45 @@
+"""Every kernel once, small, forward and backward: what the sanitizer runs."""
+
+import torch
+from torch.nn.utils.rnn import pack_padded_sequence
+
+from rda import RDA, RWA
+from rda.baselines import GRU, LSTM
+
+LENGTHS = torch.tensor([5, 5, 4, 3, 3, 2, 1, 1, 1])
+
+
+def ragged_layers(product):
+    yield RDA(3, 40, engine="cuda")
+    yield RWA(3, 130, engine="cuda")
+    yield RDA(3, 40, engine="graph", attention="sigmoid")
+    yield RWA(3, 130, engine="graph", bidirectional=True)
+    if product == "bf16":
+        yield RDA(3, 40, engine="grid")
+        yield RWA(3, 132, engine="grid", bidirectional=True)
+
+
+def baselines():
+    for units in (40, 600):  # on chip, and beyond it
+        yield LSTM(3, units)
+        yield GRU(3, units)
+
+
+def run(product):
+    torch.backends.cudnn.allow_tf32 = product != "fp32"
+    dtype = torch.bfloat16 if product == "bf16" else torch.float32
+    x = torch.randn(5, len(LENGTHS), 3, device="cuda", dtype=dtype, requires_grad=True)
+    for layer in ragged_layers(product):
+        output, _ = layer.to("cuda", dtype)(pack_padded_sequence(x, LENGTHS))
+        output.data.sum().backward()
+    for layer in baselines():
+        layer.to("cuda", dtype)
+        assert layer.engine_for(x) in ("cuda", "grid", "graph")
+        output, _ = layer(x)
+        output.sum().backward()
+
+
+if __name__ == "__main__":
+    for product in ("fp32", "tf32", "bf16"):
+        run(product)
+    torch.cuda.synchronize()
