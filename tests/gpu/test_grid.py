@@ -232,7 +232,7 @@ def test_an_empty_batch():
 @pytest.mark.parametrize("name", PAIRS)
 @pytest.mark.parametrize(("batch", "units"), [(7, 600), (70, 1100), (257, 100), (5, 1600)])
 def test_lstm_and_gru(name, batch, units, monkeypatch):
-    monkeypatch.setattr("rda.scan.cuda.choosing.MOST_ROWS_BESIDE_GRID", 0)
+    monkeypatch.setattr("rda.scan.cuda.choosing.QUICKER_ON_GRID", range(1000))
     monkeypatch.setattr("rda.scan.cuda.choosing.BLOCKS_BESIDE_GRID", 0)
     monkeypatch.setattr("rda.scan.cuda.choosing.MOST_ROWS_OF_GRID", 1000)
     layer = PAIRS[name][0](6, units, bidirectional=True).to("cuda", torch.bfloat16)
@@ -243,7 +243,7 @@ def test_lstm_and_gru(name, batch, units, monkeypatch):
 
 def test_auto_takes_it_for_large_layers_in_bf16():
     weight = torch.empty(3 * 1800, 1800, device="cuda", dtype=torch.bfloat16)
-    for batch, engine in ((1, "grid"), (128, "grid"), (129, "graph")):
+    for batch, engine in ((1, "grid"), (192, "grid"), (193, "graph")):
         x = torch.empty(5, batch, 4 * 1800, device="cuda", dtype=torch.bfloat16)
         assert select("auto", x, RDA, weight).name == engine
         assert select("auto", x.float(), RDA, weight.float()).name == "graph"

@@ -15,11 +15,11 @@ MOST_ROWS = {
 }
 """Rows up to which a cluster beats steps, by precision and its blocks (benchmarks/README.md)."""
 
-MOST_ROWS_BESIDE_GRID, BLOCKS_BESIDE_GRID = 64, 8
-"""A cluster of more blocks beats the whole GPU up to so many rows only."""
+BLOCKS_BESIDE_GRID, QUICKER_ON_GRID = 8, range(65, 129)
+"""A cluster of more blocks takes longer than the whole GPU for so many rows."""
 
-MOST_ROWS_OF_GRID = 128
-"""What the whole GPU does at once; for more it starts again, and steps are as quick."""
+MOST_ROWS_OF_GRID = 192
+"""The whole GPU does 128 rows at once, starts again for others, and then soon takes longer."""
 
 
 class Layer(NamedTuple):
@@ -45,10 +45,9 @@ def _slower_in_a_cluster(layer: Layer) -> str | None:
     most = next(rows for largest, rows in MOST_ROWS[product].items() if blocks <= largest)
     if layer.batch > most:
         return f"{layer.batch} rows of {layer.units} units are quicker step by step"
-    if blocks <= BLOCKS_BESIDE_GRID or layer.batch <= MOST_ROWS_BESIDE_GRID:
+    if blocks <= BLOCKS_BESIDE_GRID or layer.batch not in QUICKER_ON_GRID:
         return None
-    whole = WAYS["grid"]
-    if whole.obstacle(layer) is not None or whole.slower(layer) is not None:
+    if WAYS["grid"].obstacle(layer) is not None:
         return None
     return f"{layer.batch} rows of {layer.units} units are quicker on the whole GPU"
 

@@ -29,13 +29,14 @@ __device__ __forceinline__ void barrier_expect(u32 barrier, u32 bytes) {
 }
 
 // So many in a row, each for so many bytes; after it nobody in the cluster sends too early.
-// (The meeting between the two loops is for racecheck, which takes a warp's init for its last lane's.)
 __device__ __forceinline__ void open_barriers(u32 first, int count, u32 bytes) {
-  if (threadIdx.x == 0)
-    for (int i = 0; i < count; ++i) barrier_init(first + 8 * i);
-  __syncthreads();
-  if (threadIdx.x == 0)
-    for (int i = 0; i < count; ++i) barrier_expect(first + 8 * i, bytes);
+  if (threadIdx.x == 0) {
+#pragma unroll 1  // a branch: racecheck takes what the compiler would put under a predicate for done by all
+    for (int i = 0; i < count; ++i) {
+      barrier_init(first + 8 * i);
+      barrier_expect(first + 8 * i, bytes);
+    }
+  }
   cluster_sync();
 }
 
