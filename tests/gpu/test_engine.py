@@ -1,5 +1,9 @@
 """The GPU engines equal the reference: outputs, states, every gradient."""
 
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 import torch
 from comparing import (
@@ -299,6 +303,27 @@ class TestSelection:
         x = torch.zeros(2, 3, 40, device="cuda", dtype=torch.float64)
         with pytest.raises(EngineUnavailableError, match="float64"):
             scan(x, torch.zeros(30, 10, device="cuda", dtype=torch.float64), engine="cuda")
+
+
+def test_a_thread_in_which_torch_has_done_nothing(engine):
+    x, weight = torch.randn(7, 3, 160, device="cuda"), torch.randn(120, 40, device="cuda")
+    expected = scan(x, weight, engine=engine)[0].cpu()  # and memory for the next one
+    with ThreadPoolExecutor(1) as pool:
+        found, _ = pool.submit(scan, x, weight, engine=engine).result()
+    assert found.cpu().equal(expected)
+
+
+def test_the_first_backward_pass_of_a_process():
+    script = """if True:
+        import torch, rda
+        layer = rda.RDA(4, 40).cuda()
+        output, _ = layer(torch.randn(7, 3, 4, device="cuda"))
+        output.backward(torch.ones_like(output))
+        print(float(layer.weight_hh_l0.grad.norm()))
+    """
+    found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert found.returncode == 0, found.stderr
+    assert float(found.stdout) > 0
 
 
 def test_data_parallel(tmp_path):

@@ -9,6 +9,7 @@ import torch
 MAX_DYNAMIC_SHARED_BYTES = 8
 NON_PORTABLE_CLUSTER = 14
 NON_BLOCKING = 1
+INVALID_CONTEXT = 201
 
 
 class _Attribute(ctypes.Structure):
@@ -46,11 +47,27 @@ def _driver() -> ctypes.CDLL:
 
 def _call(name: str, *arguments: object) -> None:
     code = getattr(_driver(), name)(*arguments)
+    if code == INVALID_CONTEXT and _enter_context() == 0:
+        code = getattr(_driver(), name)(*arguments)
     if code != 0:
         reason = ctypes.c_char_p()
         _driver().cuGetErrorString(code, ctypes.byref(reason))
         said = reason.value.decode() if reason.value else f"error {code}"
         raise DriverError(f"{name}: {said}")
+
+
+def _enter_context() -> int:
+    """Make torch's context the thread's own, which torch itself does with a thread's first call.
+
+    A backward pass may run in a thread where ours is the first.
+    """
+    device, context = ctypes.c_int(), ctypes.c_void_p()
+    driver = _driver()
+    return int(
+        driver.cuDeviceGet(ctypes.byref(device), torch.cuda.current_device())
+        or driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), device)
+        or driver.cuCtxSetCurrent(context)
+    )
 
 
 def new_stream() -> int:
