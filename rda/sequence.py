@@ -15,12 +15,12 @@ from rda.checks import (
     check_size,
     check_state,
 )
-from rda.equations import LogState, no_history
+from rda.equations import LogState, no_history, weight_from_log
 from rda.packing import Packing
 from rda.precision import autocast_off, compute_dtype, state_dtype
 from rda.scan.dispatch import check_engine_name, scan
 from rda.stacking import run_stack
-from rda.state import State, from_log, to_log
+from rda.state import State, to_log
 from rda.unit import Device, UnitModule
 
 GivenState = tuple[Tensor, Tensor] | None
@@ -64,6 +64,8 @@ class SequenceLayer(UnitModule):
         self.bidirectional = bool(bidirectional)
         self.learn_initial_state = learn_initial_state
         self.engine = engine
+        ends = ("", "_reverse")[: self._directions]
+        self._suffixes = [f"_l{k}{end}" for k in range(num_layers) for end in ends]
         for k, suffix in enumerate(self._suffixes):
             below = input_size if k < self._directions else self._directions * hidden_size
             self._add_group(suffix, below, bias, device, dtype)
@@ -77,11 +79,6 @@ class SequenceLayer(UnitModule):
     @property
     def _directions(self) -> int:
         return 2 if self.bidirectional else 1
-
-    @property
-    def _suffixes(self) -> list[str]:
-        ends = ("", "_reverse")[: self._directions]
-        return [f"_l{k}{end}" for k in range(self.num_layers) for end in ends]
 
     @property
     def all_weights(self) -> list[list[nn.Parameter]]:
@@ -175,11 +172,12 @@ class SequenceLayer(UnitModule):
             output, finals = run_stack(
                 sequence, self.num_layers, self._directions, dropout, run_group
             )
-            averages, weights = zip(*finals, strict=True)
-            # A copy even of one: users detach it in place, as they do with nn.LSTM's.
-            final_state = LogState(torch.stack(averages), _stacked(weights))
-            average_dtype = dtype if state is None else state.average.dtype
-            return output, from_log(final_state, average_dtype)
+            averages, logs = zip(*finals, strict=True)
+            # No view even of one: users detach states in place, as they do with nn.LSTM's.
+            average = _stacked(averages).to(
+                dtype if state is None else state.average.dtype, copy=len(finals) == 1
+            )
+            return output, State(average, weight_from_log(_stacked(logs)))
 
     def _run_group(
         self, k: int, sequence: Tensor, start: LogState | None, lengths: Tensor | None

@@ -8,11 +8,10 @@ from rda.equations import LogState
 from rda.precision import state_dtype
 
 
-def check_types(**arguments: tuple[object, type]) -> None:
-    """Each argument an instance of the class beside it."""
-    for name, (value, kind) in arguments.items():
-        if not isinstance(value, kind):
-            raise TypeError(f"{name} should be a {kind.__name__}, got: {type(value).__name__}")
+def check_type(name: str, value: object, kind: type) -> None:
+    """An instance of the class."""
+    if not isinstance(value, kind):
+        raise TypeError(f"{name} should be a {kind.__name__}, got: {type(value).__name__}")
 
 
 def check_input(
@@ -33,37 +32,39 @@ def check_input(
             f"recurrent_weight should be ({choices.recurrent_blocks} * hidden, hidden), "
             f"got {tuple(recurrent_weight.shape)}"
         )
-    units, features = recurrent_weight.shape[1], input.shape[2]
+    time, batch, features = input.shape
+    units = recurrent_weight.shape[1]
     projected = choices.input_blocks * units
-    expected: dict[str, tuple[Tensor, tuple[int, ...]]] = {
-        "recurrent_weight": (recurrent_weight, (choices.recurrent_blocks * units, units))
-    }
+    expected: list[tuple[str, Tensor, tuple[int, ...]]] = [
+        ("recurrent_weight", recurrent_weight, (projected - units, units))
+    ]
     if input_weight is not None:
-        check_types(input_weight=(input_weight, Tensor))
+        check_type("input_weight", input_weight, Tensor)
         if features == 0:
             raise RuntimeError(f"input should have at least one feature, got {tuple(input.shape)}")
-        expected["input_weight"] = (input_weight, (projected, features))
+        expected.append(("input_weight", input_weight, (projected, features)))
     else:
-        expected["input"] = (input, (*input.shape[:2], projected))
+        expected.append(("input", input, (time, batch, projected)))
     if bias is not None:
-        check_types(bias=(bias, Tensor))
+        check_type("bias", bias, Tensor)
         if input_weight is None:
             raise ValueError("bias should come together with input_weight: add it to the input")
-        expected["bias"] = (bias, (projected,))
-    for name, (tensor, shape) in expected.items():
-        if tuple(tensor.shape) != shape:
+        expected.append(("bias", bias, (projected,)))
+    dtype, device = input.dtype, input.device
+    for name, tensor, shape in expected:
+        if tensor.shape != shape:
             raise RuntimeError(
                 f"{name} should be {shape} for {units} units with "
                 f"{choices.input_blocks} blocks, got {tuple(tensor.shape)}"
             )
-        if not input.dtype.is_floating_point or tensor.dtype != input.dtype:
+        if not dtype.is_floating_point or tensor.dtype != dtype:
             raise ValueError(
                 f"{name} and input should have one floating point dtype, "
-                f"got {tensor.dtype} and {input.dtype}"
+                f"got {tensor.dtype} and {dtype}"
             )
-        if tensor.device != input.device:
+        if tensor.device != device:
             raise RuntimeError(
-                f"{name} and input should be on one device, got {tensor.device} and {input.device}"
+                f"{name} and input should be on one device, got {tensor.device} and {device}"
             )
 
 
@@ -71,11 +72,11 @@ def check_state(state: LogState, input: Tensor, hidden_size: int) -> None:
     """Two tensors (batch, hidden) in the state's dtype, on the input's device."""
     expected = (input.shape[1], hidden_size)
     dtype = state_dtype(input.dtype)
-    check_types(state=(state, tuple))
+    check_type("state", state, tuple)
     if len(state) != 2:
         raise RuntimeError(f"state should be two tensors (r, l), got a tuple of {len(state)}")
     for name, part in zip(("r", "l"), state, strict=True):
-        check_types(**{f"state.{name}": (part, Tensor)})
+        check_type(f"state.{name}", part, Tensor)
         if tuple(part.shape) != expected:
             raise RuntimeError(f"state.{name} should be {expected}, got {tuple(part.shape)}")
         if part.dtype != dtype:
@@ -86,7 +87,7 @@ def check_state(state: LogState, input: Tensor, hidden_size: int) -> None:
 
 def check_lengths(lengths: Tensor, input: Tensor) -> None:
     """One integer a row, from 0 to the number of steps."""
-    check_types(lengths=(lengths, Tensor))
+    check_type("lengths", lengths, Tensor)
     if tuple(lengths.shape) != (input.shape[1],):
         raise RuntimeError(
             f"lengths should be ({input.shape[1]},), one a row, got {tuple(lengths.shape)}"

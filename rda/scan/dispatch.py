@@ -10,7 +10,7 @@ from rda.activations import Choices
 from rda.equations import LogState
 from rda.names import look_up
 from rda.precision import autocast_casts, autocast_dtype, autocast_off
-from rda.scan.checks import check_input, check_lengths, check_state, check_types
+from rda.scan.checks import check_input, check_lengths, check_state, check_type
 from rda.scan.engines import ENGINES
 from rda.scan.ragged import running
 
@@ -106,13 +106,20 @@ def scan(
         The output o = f_o(h) of every step, (time, batch, hidden), and the final state.
     """
     choices = Choices() if choices is None else choices
-    check_types(input=(input, Tensor), recurrent_weight=(recurrent_weight, Tensor))
-    check_types(choices=(choices, Choices))
-    if autocast_casts(input):
-        lower = autocast_dtype(input)
-        input, recurrent_weight = input.to(lower), recurrent_weight.to(lower)
-        input_weight = None if input_weight is None else input_weight.to(lower)
-        bias = None if bias is None else bias.to(lower)
+    check_type("input", input, Tensor)
+    check_type("recurrent_weight", recurrent_weight, Tensor)
+    check_type("choices", choices, Choices)
+    lower = autocast_dtype(input)
+    if lower is not None:
+        if autocast_casts(input):
+            input, recurrent_weight = input.to(lower), recurrent_weight.to(lower)
+            input_weight = None if input_weight is None else input_weight.to(lower)
+            bias = None if bias is None else bias.to(lower)
+        with autocast_off(input):
+            return scan(
+                input, recurrent_weight, state, choices, input_weight=input_weight, bias=bias,
+                lengths=lengths, reverse=reverse, engine=engine,
+            )  # fmt: skip
     check_input(input, recurrent_weight, input_weight, bias, choices)
     if state is not None:
         check_state(state, input, recurrent_weight.shape[1])
@@ -123,7 +130,6 @@ def scan(
         input = input.masked_fill(~running(lengths, input), 0.0)
     others = [x for x in (input_weight, bias, *(state or ())) if x is not None]
     chosen = select(engine, input, choices, recurrent_weight, *others)
-    with autocast_off(input):
-        return ENGINES[chosen.name].scan(
-            input, input_weight, bias, recurrent_weight, state, choices, lengths, reverse
-        )
+    return ENGINES[chosen.name].scan(
+        input, input_weight, bias, recurrent_weight, state, choices, lengths, reverse
+    )

@@ -18,6 +18,7 @@ from rda.precision import autocast_off, state_dtype
 from rda.scan import reference
 from rda.scan.kernels import (
     Kept,
+    in_dtype,
     output_is_average,
     run_backward,
     run_forward,
@@ -128,10 +129,17 @@ def _backward_pass(
     engine: str,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
     kept = Kept(output_sequence, averages, saved, slopes)
-    return run_backward(
+    found = run_backward(
         d_output, d_r, d_l, input, input_weight, recurrent_weight, r0, kept,
         Choices(attention, hidden, output, discount), lengths, reverse, needs_input, engine,
     )  # fmt: skip
+    wide = state_dtype(input.dtype)
+    dtypes = [stored_dtype(engine, wide)] * 4 + [wide] * 2
+    a, b, c, d, e, f = (  # an op returns tensors
+        input.new_empty(0, dtype=dtype) if gradient is None else gradient
+        for gradient, dtype in zip(found, dtypes, strict=True)
+    )
+    return a, b, c, d, e, f
 
 
 scan_backward_op = torch.library.custom_op(
@@ -203,7 +211,7 @@ def _remember(
 
 
 def _backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
-    def through_the_op(*arguments: Any) -> Sequence[Tensor]:
+    def through_the_op(*arguments: Any) -> Sequence[Tensor | None]:
         *tensors, kept, choices, lengths, reverse, needs_input, engine = arguments
         found: Sequence[Tensor] = scan_backward_op(
             *tensors, *kept, lengths, choices.attention, choices.hidden, choices.output,
@@ -215,7 +223,7 @@ def _backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
 
 
 def _gradients(
-    ctx: Any, gradients: Sequence[Tensor | None], backward: Callable[..., Sequence[Tensor]]
+    ctx: Any, gradients: Sequence[Tensor | None], backward: Callable[..., Sequence[Tensor | None]]
 ) -> list[Tensor | None]:
     """Of the six differentiable inputs; `backward` is called as `run_backward` is."""
     tensors = ctx.saved_tensors
@@ -233,7 +241,7 @@ def _gradients(
             ctx.choices, lengths, ctx.reverse, ctx.needs_input_grad[0], ctx.engine,
         )  # fmt: skip
     return [
-        gradient.to(tensor.dtype) if tensor is not None and needed else None
+        in_dtype(gradient, tensor.dtype) if gradient is not None and needed else None
         for gradient, tensor, needed in zip(
             found, differentiated, ctx.needs_input_grad, strict=False
         )

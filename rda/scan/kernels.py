@@ -80,8 +80,8 @@ class Kernel(Protocol):
         choices: Choices,
         lengths: Tensor | None,
         reverse: bool,
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """The gradients of projected, r0 and l0, the last two empty where there was no r0."""
+    ) -> tuple[Tensor, Tensor | None, Tensor | None]:
+        """The gradients of projected, r0 and l0; of the last two, None where there was no r0."""
 
     def products(self) -> AbstractContextManager[None]:
         """Where torch's own products have this kernel's precision."""
@@ -132,8 +132,13 @@ def run_forward(
     return trace._replace(output=trace.output.to(input.dtype), averages=averages)
 
 
+def in_dtype(tensor: Tensor, dtype: torch.dtype) -> Tensor:
+    """The tensor itself where that is its dtype, for which `to` takes its time."""
+    return tensor if tensor.dtype == dtype else tensor.to(dtype)
+
+
 def _ready(tensor: Tensor, dtype: torch.dtype) -> Tensor:
-    return (tensor if tensor.dtype == dtype else tensor.to(dtype)).contiguous()
+    return in_dtype(tensor, dtype).contiguous()
 
 
 def _ready_lengths(lengths: Tensor | None, input: Tensor) -> Tensor | None:
@@ -162,8 +167,8 @@ def run_backward(
     reverse: bool,
     needs_input: bool,
     engine: str,
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """Gradients of input, input weight, bias, recurrent weight, r0, l0; empty where not wanted."""
+) -> tuple[Tensor | None, ...]:
+    """Gradients of input, input weight, bias, recurrent weight, r0, l0; None where not wanted."""
     kernel = KERNELS[engine]()
     dtype = stored_dtype(engine, state_dtype(input.dtype))
     if kept.output.dtype != dtype:
@@ -182,20 +187,18 @@ def run_backward(
         lengths,
         reverse,
     )
-    if r0 is None and d_r0.numel():
-        d_r0, d_l0 = d_r0.new_empty(0), d_r0.new_empty(0)
+    if r0 is None:
+        d_r0 = d_l0 = None
     h = _hidden_sequence(kept, choices)
     with kernel.products():
         d_gates = d_projected[..., h.shape[-1] :]
         h0 = None if r0 is None else choices.f_h(r0)
         d_weight = recurrent_gradient(d_gates, h, h0, lengths, reverse)
         if input_weight is None:
-            d_input, d_input_weight, d_bias = d_projected, h.new_empty(0), h.new_empty(0)
-        else:
-            flat = d_projected.flatten(0, 1)
-            d_input_weight, d_bias = projection_gradients(flat, _ready(input, dtype).flatten(0, 1))
-            weight = _ready(input_weight, dtype)
-            d_input = d_projected @ weight if needs_input else h.new_empty(0)
+            return d_projected, None, None, d_weight, d_r0, d_l0
+        flat = d_projected.flatten(0, 1)
+        d_input_weight, d_bias = projection_gradients(flat, _ready(input, dtype).flatten(0, 1))
+        d_input = d_projected @ _ready(input_weight, dtype) if needs_input else None
     return d_input, d_input_weight, d_bias, d_weight, d_r0, d_l0
 
 
@@ -224,7 +227,7 @@ def _hidden_sequence(kept: Kept, choices: Choices) -> Tensor:
     """h of every step, from whichever tensor holds it."""
     if choices.output == "identity":
         return kept.output
-    return choices.f_h(kept.averages)
+    return kept.averages if choices.hidden == "identity" else choices.f_h(kept.averages)
 
 
 def recurrent_gradient(

@@ -95,6 +95,16 @@ def test_a_size_that_is_a_symbol_is_traced(h200):
         assert compiled(x, weight)[0, 0, 0] == added
 
 
+@pytest.mark.parametrize("allowed", [True, False])
+def test_the_precision_is_traced_and_found_alike(monkeypatch, allowed):
+    def with_its_precision(x):
+        return x + {"tf32": 1, "fp32": 2}[launching.product_for(x, 64)]
+
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", allowed)
+    compiled = torch.compile(with_its_precision, fullgraph=True, backend="eager")
+    assert compiled(torch.zeros(1)) == with_its_precision(torch.zeros(1)) == (1 if allowed else 2)
+
+
 class TestSwitches:
     """torch's own switch of precision, which is set for a moment, is left as it was."""
 

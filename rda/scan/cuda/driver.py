@@ -128,7 +128,7 @@ class Module:
         function, shared = self._functions[name]
         pointers = (ctypes.c_void_p * len(arguments))(*map(ctypes.addressof, arguments))
         # What torch.cuda.current_stream().cuda_stream is, ten times as quick.
-        stream = torch._C._cuda_getCurrentRawStream(torch.cuda.current_device())
+        stream = torch._C._cuda_getCurrentRawStream(torch._C._cuda_getDevice())
         setup = _Launch(blocks, 1, 1, threads, 1, 1, shared, stream)
         if overlaps:
             setup.attributes, setup.count = ctypes.pointer(_OVERLAPPING), 1

@@ -71,11 +71,10 @@ class GpuKernel:
         choices: Choices,
         lengths: Tensor | None,
         reverse: bool,
-    ) -> tuple[Tensor, Tensor, Tensor]:
+    ) -> tuple[Tensor, Tensor | None, Tensor | None]:
         time, batch, _ = kept.output.shape
         d_input = torch.empty_like(kept.saved)
-        wanted = 0 if r0 is None else r0.shape
-        d_r0, d_l0 = (d_input.new_empty(wanted, dtype=torch.float32) for _ in range(2))
+        d_r0, d_l0 = (None if r0 is None else torch.empty_like(r0) for _ in range(2))
         if not kept.averages.numel():
             kept = kept._replace(averages=kept.output)
         at = UnitBackward(*pointers(*d_final, r0, d_output, *kept, d_input, d_r0, d_l0))
