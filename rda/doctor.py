@@ -14,7 +14,7 @@ from rda.equations import LogState
 from rda.files import CacheError, cache_folder
 from rda.scan.cpu import build, kernel
 from rda.scan.dispatch import EngineWarning, scan, select
-from rda.scan.engines import ENGINES
+from rda.scan.engines import ENGINES, work_on
 
 TOLERANCES = {torch.float32: 1e-5, torch.bfloat16: 2e-2}
 """Largest relative error of a gradient, against the reference in float64. A bf16 has 8 bits."""
@@ -24,10 +24,9 @@ def examine(
     choices: Choices, units: int, batch: int, time: int, device: str, dtype: torch.dtype
 ) -> bool:
     """Print the report; False where an engine that can serve gives wrong results."""
-    example = (
-        torch.empty(time, batch, choices.input_blocks * units, device=device, dtype=dtype),
-        torch.empty(choices.recurrent_blocks * units, units, device=device, dtype=dtype),
-    )
+    input = torch.empty(time, batch, choices.input_blocks * units, device=device, dtype=dtype)
+    weight = torch.empty(choices.recurrent_blocks * units, units, device=device, dtype=dtype)
+    work = work_on(input, choices, weight)
     tolerance = TOLERANCES[dtype]
     print(f"rda {__version__}, torch {torch.__version__}, Python {platform.python_version()}")
     print(
@@ -40,7 +39,7 @@ def examine(
     print()
     healthy = True
     for name, engine in ENGINES.items():
-        obstacle = engine.obstacle(example, choices)
+        obstacle = engine.obstacle(work)
         if obstacle is not None:
             print(f"{name:<11} cannot serve: {obstacle.reason}")
             continue
@@ -50,7 +49,7 @@ def examine(
         print(f"{name:<11} {verdict}, relative error {error:.0e}: {engine.description}")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", EngineWarning)  # the lines above have said it
-        chosen = select("auto", example[0], choices, example[1])
+        chosen = select("auto", input, choices, weight)
     kind = "" if dtype == torch.float32 else f" in {str(dtype).removeprefix('torch.')}"
     shape = f"{units} units, batch {batch}, {time} steps on {device}{kind}"
     print(f"\n{shape}: engine {chosen.name}\n  because: {chosen.reason}")

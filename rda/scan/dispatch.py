@@ -11,7 +11,7 @@ from rda.equations import LogState
 from rda.names import look_up
 from rda.precision import autocast_casts, autocast_dtype, autocast_off
 from rda.scan.checks import check_input, check_lengths, check_state, check_type
-from rda.scan.engines import ENGINES
+from rda.scan.engines import ENGINES, work_on
 from rda.scan.ragged import running
 
 
@@ -38,9 +38,9 @@ def check_engine_name(engine: object) -> None:
 def select(engine: str, input: Tensor, choices: Choices, *others: Tensor) -> Selection:
     """The engine for this work. A name that cannot serve raises; `auto` takes the next."""
     check_engine_name(engine)
-    tensors = (input, *others)
+    work = work_on(input, choices, *others)
     if engine != "auto":
-        obstacle = ENGINES[engine].obstacle(tensors, choices)
+        obstacle = ENGINES[engine].obstacle(work)
         if obstacle is not None:
             raise EngineUnavailableError(
                 f"engine {engine!r} cannot serve this call: {obstacle.reason}"
@@ -48,8 +48,8 @@ def select(engine: str, input: Tensor, choices: Choices, *others: Tensor) -> Sel
         return Selection(engine, "asked for by name")
     passed_over: list[str] = []
     for name, candidate in ENGINES.items():
-        obstacle = candidate.obstacle(tensors, choices)
-        reason = candidate.slower(tensors) if obstacle is None else obstacle.reason
+        obstacle = candidate.obstacle(work)
+        reason = candidate.slower(work.layer) if obstacle is None else obstacle.reason
         if reason is None:
             return Selection(name, "; ".join([*passed_over, candidate.description]))
         passed_over.append(f"not {name}: {reason}")

@@ -28,6 +28,23 @@ class Obstacle(NamedTuple):
     worth_telling: bool
 
 
+class Work(NamedTuple):
+    """What an engine is asked to do."""
+
+    layer: Layer
+    tensors: tuple[Tensor, ...]
+    choices: Choices
+
+
+def work_on(input: Tensor, choices: Choices, *others: Tensor) -> Work:
+    """The first of the `others` is the recurrent weight; without it the layer is of no size."""
+    layer = Layer(input, 0, 0, 0)
+    if others:
+        rows, units = others[0].shape
+        layer = Layer(input, units, rows // max(units, 1), input.shape[1])
+    return Work(layer, (input, *others), choices)
+
+
 @dataclass(frozen=True)
 class Engine:
     """`obstacle` is None where the engine can serve; `scan` runs it on checked arguments.
@@ -36,27 +53,27 @@ class Engine:
     """
 
     description: str
-    obstacle: Callable[[tuple[Tensor, ...], Choices], Obstacle | None]
+    obstacle: Callable[[Work], Obstacle | None]
     scan: Scan
-    slower: Callable[[tuple[Tensor, ...]], str | None] = lambda tensors: None
+    slower: Callable[[Layer], str | None] = lambda layer: None
 
 
-def _fused_obstacle(tensors: tuple[Tensor, ...], choices: Choices) -> Obstacle | None:
+def _fused_obstacle(work: Work) -> Obstacle | None:
     for name in ("attention", "hidden", "output"):
-        if not isinstance(getattr(choices, name), str):
+        if not isinstance(getattr(work.choices, name), str):
             return Obstacle(
                 f"{name} is a callable, and the engine knows the paper's functions by name", True
             )
-    if is_transformed(tensors):
+    if is_transformed(work.tensors):
         return Obstacle("torch.func and forward-mode derivatives need the reference", False)
     return None
 
 
-def _cpu_obstacle(tensors: tuple[Tensor, ...], choices: Choices) -> Obstacle | None:
-    device = tensors[0].device.type
+def _cpu_obstacle(work: Work) -> Obstacle | None:
+    device = work.layer.input.device.type
     if device != "cpu":
         return Obstacle(f"it runs on a CPU, and the tensors are on {device}", False)
-    common = _fused_obstacle(tensors, choices)
+    common = _fused_obstacle(work)
     if common is not None:
         return common
     # While torch.compile traces nothing is built; the op itself finds out when it runs.
@@ -68,24 +85,12 @@ def _cpu_kernel() -> Kernel:
     return kernel if kernel.obstacle() is None else eager
 
 
-def _layer(tensors: tuple[Tensor, ...]) -> Layer:
-    """Of the recurrent weight, which comes second; of no size where it is not told."""
-    if len(tensors) == 1:
-        return Layer(tensors[0], 0, 0, 0)
-    rows, units = tensors[1].shape
-    return Layer(tensors[0], units, rows // max(units, 1), tensors[0].shape[1])
-
-
-def _gpu_obstacle(name: str, tensors: tuple[Tensor, ...], choices: Choices) -> Obstacle | None:
-    reason = WAYS[name].obstacle(_layer(tensors))
+def _gpu_obstacle(name: str, work: Work) -> Obstacle | None:
+    reason = WAYS[name].obstacle(work.layer)
     if reason is not None:
         # The last way of a GPU is the one that a person misses.
-        return Obstacle(reason, name == "graph" and tensors[0].device.type == "cuda")
-    return _fused_obstacle(tensors, choices)
-
-
-def _gpu_slower(name: str, tensors: tuple[Tensor, ...]) -> str | None:
-    return None if len(tensors) == 1 else WAYS[name].slower(_layer(tensors))
+        return Obstacle(reason, name == "graph" and work.layer.input.device.type == "cuda")
+    return _fused_obstacle(work)
 
 
 def _gpu_engine(name: str, description: str) -> Engine:
@@ -95,7 +100,7 @@ def _gpu_engine(name: str, description: str) -> Engine:
         description,
         partial(_gpu_obstacle, name),
         partial(_gpu_scan, name),
-        partial(_gpu_slower, name),
+        WAYS[name].slower,
     )
 
 
@@ -127,7 +132,7 @@ ENGINES: dict[str, Engine] = {
     ),
     "reference": Engine(
         "a Python loop over the equations, on any device, with any callable",
-        lambda tensors, choices: None,
+        lambda work: None,
         reference.scan,
     ),
 }

@@ -14,8 +14,8 @@ from rda.scan.engines import ENGINES, Engine, Obstacle
 def picky(monkeypatch):
     """A faster engine that serves nothing but RDA-exp-tanh."""
 
-    def obstacle(tensors, choices):
-        return None if choices == Choices() else Obstacle("it knows RDA-exp-tanh alone", False)
+    def obstacle(work):
+        return None if work.choices == Choices() else Obstacle("it knows RDA-exp-tanh alone", False)
 
     engine = Engine("a test's own", obstacle, reference.scan)
     table = {"picky": engine, "reference": ENGINES["reference"]}
