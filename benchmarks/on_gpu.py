@@ -36,7 +36,7 @@ from rda.training.building import build_stepper
 from rda.training.precision import products_in
 from rda.training.settings import RunSettings, paper_settings
 
-FEWEST_ROUNDS, MOST_ROUNDS = 5, 30
+FEWEST_ROUNDS, MOST_ROUNDS = 5, 100
 """Of a cell of the grid."""
 
 
