@@ -11,6 +11,7 @@ from torch.nn import functional as F
 
 import rda
 from rda.functional import scan, select
+from rda.scan.cuda.choosing import WAYS
 from rda.sequence import SequenceLayer
 from rda.training.precision import products_in
 
@@ -66,7 +67,7 @@ class FlashLSTM(nn.Module):
         return "flashrnn"
 
 
-ENGINES = ("cuda", "grid", "graph")
+ENGINES = tuple(WAYS)
 """Those that serve on a GPU."""
 
 SUBJECTS: dict[str, Callable[[int, int], nn.Module]] = {

@@ -15,12 +15,12 @@ from rda.checks import (
     check_size,
     check_state,
 )
-from rda.equations import LogState, no_history, weight_from_log
+from rda.equations import LogState, no_history
 from rda.packing import Packing
 from rda.precision import autocast_off, compute_dtype, state_dtype
 from rda.scan.dispatch import check_engine_name, scan
 from rda.stacking import run_stack
-from rda.state import State, to_log
+from rda.state import State, from_log, to_log
 from rda.unit import Device, UnitModule
 
 GivenState = tuple[Tensor, Tensor] | None
@@ -172,12 +172,10 @@ class SequenceLayer(UnitModule):
             output, finals = run_stack(
                 sequence, self.num_layers, self._directions, dropout, run_group
             )
-            averages, logs = zip(*finals, strict=True)
+            final_state = LogState(*(_stacked(parts) for parts in zip(*finals, strict=True)))
+            average_dtype = dtype if state is None else state.average.dtype
             # No view even of one: users detach states in place, as they do with nn.LSTM's.
-            average = _stacked(averages).to(
-                dtype if state is None else state.average.dtype, copy=len(finals) == 1
-            )
-            return output, State(average, weight_from_log(_stacked(logs)))
+            return output, from_log(final_state, average_dtype, copy=len(finals) == 1)
 
     def _run_group(
         self, k: int, sequence: Tensor, start: LogState | None, lengths: Tensor | None

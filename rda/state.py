@@ -25,6 +25,6 @@ def to_log(state: State, dtype: torch.dtype) -> LogState:
     return LogState(state.average.to(dtype), log_from_weight(state.weight.to(dtype)))
 
 
-def from_log(state: LogState, average_dtype: torch.dtype) -> State:
-    """The state as users carry it."""
-    return State(state.r.to(average_dtype), weight_from_log(state.l))
+def from_log(state: LogState, average_dtype: torch.dtype, copy: bool = False) -> State:
+    """The state as users carry it, its average a tensor of its own where a `copy` is asked for."""
+    return State(state.r.to(average_dtype, copy=copy), weight_from_log(state.l))

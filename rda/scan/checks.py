@@ -36,7 +36,7 @@ def check_input(
     units = recurrent_weight.shape[1]
     projected = choices.input_blocks * units
     expected: list[tuple[str, Tensor, tuple[int, ...]]] = [
-        ("recurrent_weight", recurrent_weight, (projected - units, units))
+        ("recurrent_weight", recurrent_weight, (choices.recurrent_blocks * units, units))
     ]
     if input_weight is not None:
         check_type("input_weight", input_weight, Tensor)

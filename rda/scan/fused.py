@@ -127,7 +127,7 @@ def _backward_pass(
     reverse: bool,
     needs_input: bool,
     engine: str,
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+) -> tuple[Tensor, ...]:
     kept = Kept(output_sequence, averages, saved, slopes)
     found = run_backward(
         d_output, d_r, d_l, input, input_weight, recurrent_weight, r0, kept,
@@ -135,11 +135,10 @@ def _backward_pass(
     )  # fmt: skip
     wide = state_dtype(input.dtype)
     dtypes = [stored_dtype(engine, wide)] * 4 + [wide] * 2
-    a, b, c, d, e, f = (  # an op returns tensors
+    return tuple(  # for an op returns tensors
         input.new_empty(0, dtype=dtype) if gradient is None else gradient
         for gradient, dtype in zip(found, dtypes, strict=True)
     )
-    return a, b, c, d, e, f
 
 
 scan_backward_op = torch.library.custom_op(

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Generator, Tensor
 
+from rda.scan.cuda.choosing import WAYS
 from rda.tasks.task import Batch, Part, Task
 from rda.training.model import SequenceModel
 from rda.training.recording import Recording
@@ -15,7 +16,7 @@ from rda.training.settings import Recipe
 
 WARM_UP = 3
 """Steps before one is recorded: libraries allocate and choose at their first calls."""
-RECORDED = ("cuda", "grid", "graph", "cuDNN")
+RECORDED = (*WAYS, "cuDNN")
 """Engines whose steps are few pieces of work; a loop over time would be a recording too long."""
 
 

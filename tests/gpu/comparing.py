@@ -9,6 +9,9 @@ from rda.baselines import GRU, LSTM
 from rda.equations import LogState
 from rda.scan.dispatch import scan
 
+RDA = Choices()
+RWA = Choices("exp", "tanh", "identity", discount=False)
+
 # Products in float32 add up 1e-7 for each of some hundred terms; tf32 keeps 11 bits of an operand,
 # bf16 8, so a product is off by up to 5e-4 and 4e-3, and steps pass their errors on.
 TOLERANCE = {"fp32": 1e-5, "tf32": 2e-3, "bf16": 2e-2}
@@ -122,8 +125,7 @@ def plain_and_compiled(layer, x):
 
 def check_op(engine, units, dtype):
     """What torch demands of an op, in the engine."""
-    choices = Choices()
-    tensors = [t.to("cuda", torch.float32) for t in draw(5, 3, units, 4, choices)]
+    tensors = [t.to("cuda", torch.float32) for t in draw(5, 3, units, 4, RDA)]
     tensors = [t.to(dtype) if k < 4 else t for k, t in enumerate(tensors)]
     x, weight, input_weight, bias, r, l = (t.requires_grad_() for t in tensors)
     arguments = (x, input_weight, bias, weight, r, l, None, "exp", "identity", "tanh", True, False)

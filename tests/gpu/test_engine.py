@@ -7,6 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import torch
 from comparing import (
+    RDA,
+    RWA,
     TOLERANCE,
     check_op,
     distance,
@@ -20,13 +22,9 @@ from comparing import (
 )
 
 import rda
-from rda.activations import Choices
 from rda.equations import LogState
 from rda.scan.cuda.onchip import LARGEST
 from rda.scan.dispatch import EngineUnavailableError, scan, select
-
-RDA = Choices()
-RWA = Choices("exp", "tanh", "identity", discount=False)
 
 
 def test_every_choice(engine, choices, product):

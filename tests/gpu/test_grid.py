@@ -4,6 +4,8 @@ import pytest
 import torch
 from comparing import (
     PAIRS,
+    RDA,
+    RWA,
     TOLERANCE,
     baseline_error,
     check_op,
@@ -24,8 +26,6 @@ from rda.equations import LogState
 from rda.scan.cuda import grid, kernel
 from rda.scan.dispatch import EngineUnavailableError, scan, select
 
-RDA = Choices()
-RWA = Choices("exp", "tanh", "identity", discount=False)
 LIMIT = TOLERANCE["bf16"]
 
 

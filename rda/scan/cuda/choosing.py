@@ -39,23 +39,25 @@ class Way(NamedTuple):
     run: Run
 
 
+def _quicker(layer: Layer, where: str) -> str:
+    return f"{layer.batch} rows of {layer.units} units are quicker {where}"
+
+
 def _slower_in_a_cluster(layer: Layer) -> str | None:
     blocks = onchip.cluster_size(layer.units)
     product = product_for(layer.input, layer.units)
     most = next(rows for largest, rows in MOST_ROWS[product].items() if blocks <= largest)
     if layer.batch > most:
-        return f"{layer.batch} rows of {layer.units} units are quicker step by step"
+        return _quicker(layer, "step by step")
     if blocks <= BLOCKS_BESIDE_GRID or layer.batch not in QUICKER_ON_GRID:
         return None
     if WAYS["grid"].obstacle(layer) is not None:
         return None
-    return f"{layer.batch} rows of {layer.units} units are quicker on the whole GPU"
+    return _quicker(layer, "on the whole GPU")
 
 
 def _slower_on_the_grid(layer: Layer) -> str | None:
-    if layer.batch <= MOST_ROWS_OF_GRID:
-        return None
-    return f"{layer.batch} rows of {layer.units} units are quicker step by step"
+    return None if layer.batch <= MOST_ROWS_OF_GRID else _quicker(layer, "step by step")
 
 
 WAYS = {

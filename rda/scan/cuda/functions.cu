@@ -6,6 +6,15 @@ typedef unsigned long long u64;
 
 struct Sizes {
   int time, batch, reverse;
+
+  // The time of the i-th step, and of the one whose state a step was given.
+  __device__ __forceinline__ int forward_time(int i) const { return reverse ? time - 1 - i : i; }
+  __device__ __forceinline__ int backward_time(int i) const { return reverse ? i : time - 1 - i; }
+  __device__ __forceinline__ int time_before(int t) const { return reverse ? t + 1 : t - 1; }
+
+  __device__ __forceinline__ int length(const long long* lengths, int row) const {
+    return lengths ? (int)lengths[row] : time;
+  }
 };
 
 __device__ __forceinline__ u32 as_tf32(float x) {

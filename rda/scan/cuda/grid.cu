@@ -289,7 +289,7 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(CHA
 #pragma unroll
     for (int which = 0; which < 2; ++which) {
       const Place p = here.place(which, first_row, sizes.batch);
-      length[which] = !p.active ? 0 : lengths ? (int)lengths[p.row] : sizes.time;
+      length[which] = p.active ? sizes.length(lengths, p.row) : 0;
 #pragma unroll
       for (int k = 0; k < WIDE; ++k) {
         states[which][k].prepare(at, p.active, p.unit + k);
@@ -303,7 +303,7 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(CHA
     };
     publish(0);
     for (int i = 0; i < sizes.time; ++i) {
-      const int t = sizes.reverse ? sizes.time - 1 - i : i;
+      const int t = sizes.forward_time(i);
       Neighbours<WIDE> x[2][INPUTS];
 #pragma unroll
       for (int which = 0; which < 2; ++which) {
@@ -377,18 +377,18 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(CHA
     int length[2];
     float d_hidden[2][WIDE];
     const auto fetch = [&](int i) {
-      const int t = sizes.reverse ? i : sizes.time - 1 - i;
+      const int t = sizes.backward_time(i);
 #pragma unroll
       for (int which = 0; which < 2; ++which) {
         const Place p = here.place(which, first_row, sizes.batch);
-        UnitGradient::fetch(values[which], at, p.active && i < sizes.time, t, sizes.reverse ? t + 1 : t - 1,
+        UnitGradient::fetch(values[which], at, p.active && i < sizes.time, t, sizes.time_before(t),
                             length[which], sizes.batch, p.row, p.unit);
       }
     };
 #pragma unroll
     for (int which = 0; which < 2; ++which) {
       const Place p = here.place(which, first_row, sizes.batch);
-      length[which] = !p.active ? 0 : lengths ? (int)lengths[p.row] : sizes.time;
+      length[which] = p.active ? sizes.length(lengths, p.row) : 0;
 #pragma unroll
       for (int k = 0; k < WIDE; ++k) {
         states[which][k].start(at, p.active, p.row, p.unit + k);
@@ -397,7 +397,7 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(CHA
     }
     fetch(0);
     for (int i = 0; i < sizes.time; ++i) {
-      const int t = sizes.reverse ? i : sizes.time - 1 - i;
+      const int t = sizes.backward_time(i);
       float d_gates[2][WIDE][GATES];
 #pragma unroll
       for (int which = 0; which < 2; ++which)

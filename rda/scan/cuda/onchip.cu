@@ -201,7 +201,7 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
 
   const int unit = rank * OWN + lane, row = blockIdx.x / CLUSTER * ROWS + warp;
   const bool active = unit < H && row < sizes.batch;
-  const int length = !active ? 0 : lengths ? (int)lengths[row] : sizes.time;
+  const int length = active ? sizes.length(lengths, row) : 0;
   Unit state;
   state.prepare(unit_memory, active, unit);
   state.start(unit_memory, active, row, unit);
@@ -212,7 +212,7 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
   // Two steps ahead, because memory takes longer to answer than a step takes.
   Stored kept[2][INPUTS];
   const auto fetch = [&](Stored (&into)[INPUTS], int i) {
-    const long long t = sizes.reverse ? sizes.time - 1 - i : i;
+    const long long t = sizes.forward_time(i);
     const Stored* from = input + (t * sizes.batch + row) * INPUTS * H + unit;
 #pragma unroll
     for (int k = 0; k < INPUTS; ++k) into[k] = active && i < sizes.time ? from[k * H] : Stored(0);
@@ -222,7 +222,7 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
 
   const auto step = [&](auto parity, int i) {
     constexpr int buffer = decltype(parity)::value, next = buffer ^ 1;
-    const int t = sizes.reverse ? sizes.time - 1 - i : i;
+    const int t = sizes.forward_time(i);
     barrier_wait(arrived + 8 * buffer, (i >> 1) & 1);
     if (threadIdx.x == 0) barrier_expect(arrived + 8 * buffer, bytes);
     float sum[GATES][4];
@@ -290,7 +290,7 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
 
   const int unit = rank * OWN + lane, row = blockIdx.x / CLUSTER * ROWS + warp;
   const bool active = unit < H && row < sizes.batch;
-  const int length = !active ? 0 : lengths ? (int)lengths[row] : sizes.time;
+  const int length = active ? sizes.length(lengths, row) : 0;
   UnitGradient state;
   state.start(unit_memory, active, row, unit);
 
@@ -300,8 +300,8 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
   bool was_running = false;
   UnitGradient::Values<1> values[2];
   const auto fetch = [&](UnitGradient::Values<1>& into, int i) {
-    const int t = sizes.reverse ? i : sizes.time - 1 - i;
-    UnitGradient::fetch(into, unit_memory, active && i < sizes.time, t, sizes.reverse ? t + 1 : t - 1, length,
+    const int t = sizes.backward_time(i);
+    UnitGradient::fetch(into, unit_memory, active && i < sizes.time, t, sizes.time_before(t), length,
                         sizes.batch, row, unit);
   };
   fetch(values[0], 0);
@@ -318,7 +318,7 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
   const auto step = [&](auto parity, int i) {
     constexpr int buffer = decltype(parity)::value;
     if (i > 0) receive(buffer ^ 1, i - 1);
-    const int t = sizes.reverse ? i : sizes.time - 1 - i;
+    const int t = sizes.backward_time(i);
     const bool running = t < length;
     float d_gates[GATES];
     state.step(values[buffer], 0, d_hidden, running, d_gates);

@@ -71,7 +71,7 @@ extern "C" __global__ void forward_begin(ForwardWork given, ForwardWork* work, O
 extern "C" __global__ void forward_step(const ForwardWork* work, int ahead, const float* product, Operand* hidden,
                                         float* planes) {
   const Sizes sizes = work->sizes;
-  const int i = work->first + ahead, t = sizes.reverse ? sizes.time - 1 - i : i;
+  const int i = work->first + ahead, t = sizes.forward_time(i);
   const int place = thread(), plane = sizes.batch * H, row = place / H, unit = place % H;
   if (i >= sizes.time || place >= plane) return;
   const UnitForward at = work->unit;
@@ -103,13 +103,11 @@ __device__ __forceinline__ float* last_plane(float* planes, int plane) {
   return planes + sizeof(GradientKept) / 4 * (long long)plane;
 }
 
-__device__ __forceinline__ int time_of(int i, const Sizes& sizes) { return sizes.reverse ? i : sizes.time - 1 - i; }
-
 // The gradient of the h that step i made, where `products` are what came back of it from the gates
 // of step i - 1, a plane for each.
 __device__ __forceinline__ float returned(const UnitGradient& state, const float* products, const float* last, int i,
                                           int length, const Sizes& sizes, int row, int unit) {
-  if (i == 0 || time_of(i - 1, sizes) >= length) return *last;
+  if (i == 0 || sizes.backward_time(i - 1) >= length) return *last;
   float total = state.carried();
 #pragma unroll
   for (int gate = 0; gate < GATES; ++gate) total += products[(gate * (long long)sizes.batch + row) * PADDED + unit];
@@ -129,7 +127,7 @@ extern "C" __global__ void backward_begin(BackwardWork given, BackwardWork* work
 extern "C" __global__ void backward_step(const BackwardWork* work, int ahead, const float* products, Operand* gates,
                                          float* planes) {
   const Sizes sizes = work->sizes;
-  const int i = work->first + ahead, t = time_of(i, sizes);
+  const int i = work->first + ahead, t = sizes.backward_time(i);
   const int place = thread(), plane = sizes.batch * H, row = place / H, unit = place % H;
   if (i >= sizes.time || place >= plane) return;
   const UnitBackward at = work->unit;
@@ -137,7 +135,7 @@ extern "C" __global__ void backward_step(const BackwardWork* work, int ahead, co
   const int length = ragged ? (int)work->lengths[row] : sizes.time;
   UnitGradient state;
   UnitGradient::Values<1> values;
-  UnitGradient::fetch(values, at, true, t, sizes.reverse ? t + 1 : t - 1, length, sizes.batch, row, unit);
+  UnitGradient::fetch(values, at, true, t, sizes.time_before(t), length, sizes.batch, row, unit);
   float* last = last_plane(planes, plane) + place;
   wait_for_product();
   take<GradientKept>(state, planes, place, plane);
@@ -156,7 +154,7 @@ extern "C" __global__ void backward_end(const BackwardWork* work, const float* p
   const Sizes sizes = work->sizes;
   const int place = thread(), plane = sizes.batch * H, row = place / H, unit = place % H;
   if (place >= plane) return;
-  const int length = work->lengths ? (int)work->lengths[row] : sizes.time;
+  const int length = sizes.length(work->lengths, row);
   UnitGradient state;
   take<GradientKept>(state, planes, place, plane);
   const float* last = last_plane(planes, plane) + place;
