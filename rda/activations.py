@@ -75,10 +75,7 @@ class Choices:
     discount: bool = True
 
     def __post_init__(self) -> None:
-        named = (self.attention, ATTENTION), (self.hidden, HIDDEN), (self.output, OUTPUT)
-        for kind, (choice, table) in zip(("attention", "hidden", "output"), named, strict=True):
-            if not (isinstance(choice, str) and choice in table):
-                _resolve(kind, choice, table)
+        _ = self.f_a, self.f_h, self.f_o
 
     @property
     def f_a(self) -> Activation:
@@ -111,15 +108,15 @@ class Choices:
 
 
 def _resolve(kind: str, choice: object, table: dict[str, Activation]) -> Activation:
+    if isinstance(choice, str):
+        return look_up(kind, choice, table)
     if isinstance(choice, nn.Module):
         return _in_its_own_dtype(choice)
     if isinstance(choice, type):
         raise TypeError(f"{kind} should be a name or a callable, got the class {choice.__name__}")
     if callable(choice):
         return choice
-    if not isinstance(choice, str):
-        raise TypeError(f"{kind} should be a name or a callable, got: {type(choice).__name__}")
-    return look_up(kind, choice, table)
+    raise TypeError(f"{kind} should be a name or a callable, got: {type(choice).__name__}")
 
 
 def _in_its_own_dtype(module: nn.Module) -> Activation:

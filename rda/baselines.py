@@ -15,8 +15,8 @@ from rda.checks import check_flag
 from rda.initialisation import bias_gates_, xavier_gates_
 from rda.names import look_up
 from rda.scan.cuda import gated
-from rda.scan.cuda.choosing import WAYS, Layer, quickest
-from rda.scan.cuda.launching import Run, product_for
+from rda.scan.cuda.choosing import WAYS, quickest
+from rda.scan.cuda.launching import Layer, Run, product_for
 from rda.scan.tracing import is_plain, is_transformed
 from rda.stacking import run_stack
 
@@ -107,7 +107,7 @@ class _Baseline(nn.RNNBase):
         if not is_plain(input) or is_transformed(chain([input], self.parameters())):
             return None
         batch = input.shape[0 if self.batch_first else 1]
-        return quickest(Layer(input, self.hidden_size, self._gates, batch))
+        return quickest(Layer.on(input, self.hidden_size, self._gates, batch))
 
     def engine_for(self, input: Tensor) -> str:
         """What runs this layer on such an input."""
@@ -133,7 +133,7 @@ class _Baseline(nn.RNNBase):
         """All layers and directions; `states` and the result are (rows, batch, hidden) each."""
         self._check(input, states)
         sequence = input.transpose(0, 1) if self.batch_first else input
-        product = product_for(input, self.hidden_size)
+        product = product_for(input.dtype, self.hidden_size)
         directions = 2 if self.bidirectional else 1
         dtype = torch.bfloat16 if product == "bf16" else torch.float32
 

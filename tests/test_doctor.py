@@ -6,6 +6,7 @@ import torch
 from rda.cli import main
 from rda.scan import engines, kernels
 from rda.scan.cpu import kernel
+from rda.scan.cuda.choosing import WAYS
 
 
 def test_a_healthy_machine(capsys):
@@ -13,11 +14,7 @@ def test_a_healthy_machine(capsys):
     told = capsys.readouterr().out
     assert "250 units, batch 100, 1000 steps on cpu: engine cpu" in told
     for name in engines.ENGINES:
-        verdict = (
-            "cannot serve: it runs on an NVIDIA GPU"
-            if name in ("cuda", "grid", "graph")
-            else "right"
-        )
+        verdict = "cannot serve: it runs on an NVIDIA GPU" if name in WAYS else "right"
         assert f"\n{name:<11} {verdict}" in told
     assert torch.__version__ in told
 

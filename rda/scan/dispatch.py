@@ -32,7 +32,8 @@ class Selection(NamedTuple):
 
 def check_engine_name(engine: object) -> None:
     """Raise for a name that is neither `auto` nor an engine's."""
-    look_up("engine", engine, {"auto": None, **ENGINES})
+    if engine != "auto":
+        look_up("engine", engine, {"auto": None, **ENGINES})
 
 
 def select(engine: str, input: Tensor, choices: Choices, *others: Tensor) -> Selection:

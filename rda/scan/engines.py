@@ -12,9 +12,9 @@ from rda.activations import Choices
 from rda.equations import LogState
 from rda.scan import eager, fused, reference
 from rda.scan.cpu import kernel
-from rda.scan.cuda.choosing import WAYS, Layer
+from rda.scan.cuda.choosing import WAYS
 from rda.scan.cuda.kernel import GpuKernel
-from rda.scan.cuda.launching import PRODUCTS, product_for
+from rda.scan.cuda.launching import PRODUCTS, Layer, product_for
 from rda.scan.kernels import KERNELS, Kernel
 from rda.scan.tracing import is_transformed
 
@@ -38,11 +38,11 @@ class Work(NamedTuple):
 
 def work_on(input: Tensor, choices: Choices, *others: Tensor) -> Work:
     """The first of the `others` is the recurrent weight; without it the layer is of no size."""
-    layer = Layer(input, 0, 0, 0)
+    units = gates = batch = 0
     if others:
         rows, units = others[0].shape
-        layer = Layer(input, units, rows // max(units, 1), input.shape[1])
-    return Work(layer, (input, *others), choices)
+        gates, batch = rows // max(units, 1), input.shape[1]
+    return Work(Layer.on(input, units, gates, batch), (input, *others), choices)
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ def _fused_obstacle(work: Work) -> Obstacle | None:
 
 
 def _cpu_obstacle(work: Work) -> Obstacle | None:
-    device = work.layer.input.device.type
+    device = work.layer.device.type
     if device != "cpu":
         return Obstacle(f"it runs on a CPU, and the tensors are on {device}", False)
     common = _fused_obstacle(work)
@@ -89,7 +89,7 @@ def _gpu_obstacle(name: str, work: Work) -> Obstacle | None:
     reason = WAYS[name].obstacle(work.layer)
     if reason is not None:
         # The last way of a GPU is the one that a person misses.
-        return Obstacle(reason, name == "graph" and work.layer.input.device.type == "cuda")
+        return Obstacle(reason, name == "graph" and work.layer.device.type == "cuda")
     return _fused_obstacle(work)
 
 
@@ -107,12 +107,15 @@ def _gpu_engine(name: str, description: str) -> Engine:
 def _gpu_scan(name: str, input: Tensor, *arguments: Any) -> tuple[Tensor, LogState]:
     units = arguments[2].shape[1]
     run: Scan = fused.scan
-    return run(input, *arguments, engine=f"{name} {product_for(input, units)}")
+    return run(input, *arguments, engine=f"{name} {product_for(input.dtype, units)}")
 
 
 KERNELS.update(cpu=_cpu_kernel, torch=lambda: eager)
 
 ENGINES: dict[str, Engine] = {
+    "block": _gpu_engine(
+        "block", "one kernel for the whole sequence, a block for every few rows, in float32"
+    ),
     "cuda": _gpu_engine(
         "cuda", "one kernel for the whole sequence, the weights on chip in a cluster of blocks"
     ),

@@ -230,6 +230,14 @@ def _hidden_sequence(kept: Kept, choices: Choices) -> Tensor:
     return kept.averages if choices.hidden == "identity" else choices.f_h(kept.averages)
 
 
+def _rows(sequence: Tensor, first: int) -> Tensor:
+    """All steps from the first on but one, as a matrix; in a single view, for each costs time."""
+    steps, batch, columns = sequence.shape
+    step, row, _ = sequence.stride()
+    shape = ((steps - 1) * batch, columns)
+    return sequence.as_strided(shape, (row, 1), sequence.storage_offset() + first * step)
+
+
 def recurrent_gradient(
     d_gates: Tensor, h: Tensor, h0: Tensor | None, lengths: Tensor | None, reverse: bool
 ) -> Tensor:
@@ -237,11 +245,7 @@ def recurrent_gradient(
 
     No `h0` is zeros.
     """
-    if reverse:
-        later, earlier = d_gates[:-1], h[1:]
-    else:
-        later, earlier = d_gates[1:], h[:-1]
-    total = later.flatten(0, 1).t() @ earlier.flatten(0, 1)
+    total = _rows(d_gates, 0 if reverse else 1).t() @ _rows(h, 1 if reverse else 0)
     if h0 is None:
         return total
     if not reverse:

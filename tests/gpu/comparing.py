@@ -7,6 +7,7 @@ import rda
 from rda.activations import Choices
 from rda.baselines import GRU, LSTM
 from rda.equations import LogState
+from rda.scan.cuda.choosing import WAYS
 from rda.scan.dispatch import scan
 
 RDA = Choices()
@@ -183,6 +184,6 @@ def baseline_error(name, product, time, batch, units, bias=True, **options):
     layer = layer.to("cuda", dtype)
     exact.load_state_dict(layer.state_dict())  # as rounded
     x, states = x.to(dtype), [state.to(dtype) for state in states]
-    assert layer.engine_for(x.cuda()) in ("cuda", "grid", "graph")
+    assert layer.engine_for(x.cuda()) in WAYS
     found = _results(layer, x, states, dtype, "cuda")
     return distance(found, _results(exact.double(), x, states, torch.float64, "cpu"))

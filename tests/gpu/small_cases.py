@@ -5,11 +5,14 @@ from torch.nn.utils.rnn import pack_padded_sequence
 
 from rda import RDA, RWA
 from rda.baselines import GRU, LSTM
+from rda.scan.cuda.choosing import WAYS
 
 LENGTHS = torch.tensor([5, 5, 4, 3, 3, 2, 1, 1, 1])
 
 
 def ragged_layers(product):
+    if product != "bf16":
+        yield RDA(3, 40, engine="block")
     yield RDA(3, 40, engine="cuda")
     yield RWA(3, 130, engine="cuda")
     yield RDA(3, 40, engine="graph", attention="sigmoid")
@@ -20,7 +23,7 @@ def ragged_layers(product):
 
 
 def baselines():
-    for units in (40, 600):  # on chip, and beyond it
+    for units in (40, 140, 600):  # in a block, in a cluster, and beyond it
         yield LSTM(3, units)
         yield GRU(3, units)
 
@@ -34,7 +37,7 @@ def run(product):
         output.data.sum().backward()
     for layer in baselines():
         layer.to("cuda", dtype)
-        assert layer.engine_for(x) in ("cuda", "grid", "graph")
+        assert layer.engine_for(x) in WAYS
         output, _ = layer(x)
         output.sum().backward()
 

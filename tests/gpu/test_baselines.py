@@ -68,7 +68,9 @@ def test_no_state_is_zeros(name, product):
 
 def test_the_size_chooses_the_engine():
     for units, dtype, engine in (
-        (40, torch.float32, "cuda"),
+        (40, torch.float32, "block"),
+        (40, torch.bfloat16, "cuda"),
+        (400, torch.float32, "cuda"),
         (600, torch.float32, "graph"),
         (600, torch.bfloat16, "grid"),
         (602, torch.bfloat16, "graph"),

@@ -279,7 +279,7 @@ def test_second_derivatives_come_from_the_reference():
 class TestSelection:
     def test_auto_takes_it(self):
         x = torch.zeros(2, 3, 40, device="cuda")
-        assert select("auto", x, RDA, torch.zeros(30, 10, device="cuda")).name == "cuda"
+        assert select("auto", x, RDA, torch.zeros(30, 10, device="cuda")).name == "block"
 
     def test_what_it_cannot_hold_goes_to_the_next_engine_with_the_reason(self, monkeypatch):
         for product, largest in LARGEST.items():

@@ -4,8 +4,9 @@ import pytest
 import torch
 
 from rda.scan.cuda import choosing, grid, launching
-from rda.scan.cuda.choosing import Layer, quickest
+from rda.scan.cuda.choosing import WAYS, quickest
 from rda.scan.cuda.grid import CLUSTERS, SHARED_BYTES, WIDEST
+from rda.scan.cuda.launching import Layer, product_for
 
 H200 = (66, 30)
 """Clusters of 2 and 4 blocks that an H200 has room for."""
@@ -13,7 +14,7 @@ H200 = (66, 30)
 
 @pytest.fixture
 def h200(monkeypatch):
-    """As if this machine had one; tensors are on the CPU all the same."""
+    """As if this machine had one."""
     monkeypatch.setattr(grid, "_room", lambda device: H200)
     monkeypatch.setattr(launching, "capability", lambda device: (9, 0))
     monkeypatch.setattr(launching, "obstacle", lambda *arguments: None)
@@ -41,7 +42,8 @@ def test_a_layout_holds_every_weight_and_fits(units, gates, direction):
 
 def layer(precision, units, batch, gates=3):
     dtype = torch.bfloat16 if precision == "bf16" else torch.float32
-    return Layer(torch.empty(2, batch, 4, dtype=dtype), units, gates, batch)
+    product = product_for(dtype, units)
+    return Layer(torch.device("cuda"), dtype, units, gates, batch, product)
 
 
 @pytest.mark.parametrize(
@@ -61,6 +63,12 @@ def layer(precision, units, batch, gates=3):
         ("bf16", 1800, 193, "graph"),
         ("bf16", 1802, 128, "graph"),
         ("bf16", 4096, 128, "graph"),
+        ("tf32", 64, 1, "block"),
+        ("tf32", 64, 2048, "block"),
+        ("tf32", 64, 2049, "graph"),
+        ("tf32", 112, 264, "block"),
+        ("tf32", 112, 265, "cuda"),
+        ("tf32", 128, 1, "cuda"),
         ("tf32", 500, 100, "cuda"),
         ("tf32", 1800, 100, "graph"),
     ],
@@ -68,6 +76,19 @@ def layer(precision, units, batch, gates=3):
 def test_the_quickest_engine_by_size(h200, monkeypatch, precision, units, batch, engine):
     monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", True)
     assert quickest(layer(precision, units, batch)) == engine
+
+
+def test_four_gates_leave_room_for_fewer_units(h200, monkeypatch):
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", True)
+    for gates, largest in ((2, 112), (3, 112), (4, 96)):
+        assert quickest(layer("tf32", largest, 7, gates)) == "block"
+        assert quickest(layer("tf32", largest + 1, 7, gates)) == "cuda"
+
+
+def test_a_gpu_without_clusters_has_blocks(h200, monkeypatch):
+    monkeypatch.setitem(WAYS, "cuda", WAYS["cuda"]._replace(obstacle=lambda layer: "no clusters"))
+    unseen = layer("fp32", 127, 2000)
+    assert quickest(unseen) == "block"
 
 
 def test_a_large_lstm_in_bf16_goes_step_by_step(h200):
@@ -79,13 +100,13 @@ def test_a_large_lstm_in_bf16_goes_step_by_step(h200):
 def test_there_is_a_limit_for_every_size_that_a_cluster_holds(h200, monkeypatch, precision):
     monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", precision != "fp32")
     for units in range(1, 600):
-        assert quickest(layer(precision, units, 7)) in ("cuda", "grid", "graph")
+        assert quickest(layer(precision, units, 7)) in ("block", "cuda", "grid", "graph")
 
 
 def test_a_size_that_is_a_symbol_is_traced(h200):
     def reason(x, weight):
         rows, units = weight.shape
-        found = grid.obstacle(x, units, rows // units)
+        found = grid.obstacle(Layer.on(x, units, rows // units, x.shape[1]))
         return x + (1 if found is None else 2)
 
     compiled = torch.compile(reason, fullgraph=True, dynamic=True, backend="eager")
@@ -98,7 +119,7 @@ def test_a_size_that_is_a_symbol_is_traced(h200):
 @pytest.mark.parametrize("allowed", [True, False])
 def test_the_precision_is_traced_and_found_alike(monkeypatch, allowed):
     def with_its_precision(x):
-        return x + {"tf32": 1, "fp32": 2}[launching.product_for(x, 64)]
+        return x + {"tf32": 1, "fp32": 2}[launching.product_for(x.dtype, 64)]
 
     monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", allowed)
     compiled = torch.compile(with_its_precision, fullgraph=True, backend="eager")

@@ -1,12 +1,19 @@
 """Which way to run a unit on a GPU can serve, and which is quickest."""
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import NamedTuple
 
-from torch import Tensor
+import torch
 
-from rda.scan.cuda import grid, onchip, steps
-from rda.scan.cuda.launching import Run, product_for
+from rda.scan.cuda import block, grid, onchip, steps
+from rda.scan.cuda.launching import Layer, Run
+
+MOST_ROWS_OF_BLOCKS = {
+    "tf32": {64: 2048, 112: 264, 128: 0},
+    "fp32": {80: 2048, 112: 1024, 128: 128},
+}
+"""Rows up to which blocks of their own beat clusters, by precision and units (docs/kernels.md)."""
 
 MOST_ROWS = {
     "tf32": {4: 2048, 8: 1024, 12: 384, 16: 192},
@@ -22,31 +29,43 @@ MOST_ROWS_OF_GRID = 192
 """The whole GPU does 128 rows at once, starts again for others, and then soon takes longer."""
 
 
-class Layer(NamedTuple):
-    """What decides: an input, and the size of the layer that is to run on it."""
-
-    input: Tensor
-    units: int
-    gates: int
-    batch: int
+Question = Callable[[Layer], str | None]
 
 
 class Way(NamedTuple):
     """One way: why it cannot serve a layer, why another is quicker, and how it runs."""
 
-    obstacle: Callable[[Layer], str | None]
-    slower: Callable[[Layer], str | None]
+    obstacle: Question
+    slower: Question
     run: Run
+
+
+def _remembered(question: Question) -> Question:
+    """For it is asked with every call, mostly about the same layers."""
+    known = lru_cache(maxsize=1024)(question)
+
+    def answer(layer: Layer) -> str | None:
+        # While torch.compile traces, sizes may be symbols.
+        return question(layer) if torch.compiler.is_compiling() else known(layer)
+
+    return answer
 
 
 def _quicker(layer: Layer, where: str) -> str:
     return f"{layer.batch} rows of {layer.units} units are quicker {where}"
 
 
+def _slower_in_blocks(layer: Layer) -> str | None:
+    limits = MOST_ROWS_OF_BLOCKS[layer.product]
+    most = next(rows for largest, rows in limits.items() if layer.units <= largest)
+    if layer.batch <= most or WAYS["cuda"].obstacle(layer) is not None:
+        return None
+    return _quicker(layer, "in clusters")
+
+
 def _slower_in_a_cluster(layer: Layer) -> str | None:
     blocks = onchip.cluster_size(layer.units)
-    product = product_for(layer.input, layer.units)
-    most = next(rows for largest, rows in MOST_ROWS[product].items() if blocks <= largest)
+    most = next(rows for largest, rows in MOST_ROWS[layer.product].items() if blocks <= largest)
     if layer.batch > most:
         return _quicker(layer, "step by step")
     if blocks <= BLOCKS_BESIDE_GRID or layer.batch not in QUICKER_ON_GRID:
@@ -61,19 +80,10 @@ def _slower_on_the_grid(layer: Layer) -> str | None:
 
 
 WAYS = {
-    "cuda": Way(
-        lambda layer: onchip.obstacle(layer.input, layer.units), _slower_in_a_cluster, onchip.run
-    ),
-    "grid": Way(
-        lambda layer: grid.obstacle(layer.input, layer.units, layer.gates),
-        _slower_on_the_grid,
-        grid.run,
-    ),
-    "graph": Way(
-        lambda layer: steps.obstacle(layer.input, layer.units, layer.batch),
-        lambda layer: None,
-        steps.run,
-    ),
+    "block": Way(_remembered(block.obstacle), _remembered(_slower_in_blocks), block.run),
+    "cuda": Way(_remembered(onchip.obstacle), _remembered(_slower_in_a_cluster), onchip.run),
+    "grid": Way(_remembered(grid.obstacle), _remembered(_slower_on_the_grid), grid.run),
+    "graph": Way(_remembered(steps.obstacle), lambda layer: None, steps.run),
 }
 """By the engine's name, the one that is tried first first."""
 

@@ -333,7 +333,12 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(CHA
 #pragma unroll
       for (int which = 0; which < 2; ++which) {
         const Place p = here.place(which, first_row, sizes.batch);
-        Unit::record(states[which], at, p.active, t < length[which], t, sizes.batch, p.row, p.unit);
+        const bool running = t < length[which];
+        if (running) {
+#pragma unroll
+          for (int k = 0; k < WIDE; ++k) states[which][k].carry_on();
+        }
+        Unit::record(states[which], at, p.active, running, t, sizes.batch, p.row, p.unit);
       }
     }
 #pragma unroll

@@ -5,11 +5,10 @@ from functools import cache
 from typing import NamedTuple
 
 import torch
-from torch import Tensor
 
 from rda.scan.cuda import launching, nvrtc, steps
 from rda.scan.cuda.driver import Module
-from rda.scan.cuda.launching import Constants, Pass, Pointer, pointer
+from rda.scan.cuda.launching import Constants, Layer, Pass, Pointer, pointer
 
 CHAIN, CHAINS = 128, 2
 THREADS = CHAIN * CHAINS
@@ -56,20 +55,20 @@ class Layout(NamedTuple):
         return 2 * CHAINS * self.cluster * self.steps * CHAIN * 16
 
 
-def obstacle(input: Tensor, units: int, gates: int) -> str | None:
-    """Why the kernel cannot serve such an input and a layer of that size, or None."""
-    common = launching.obstacle(input, 9, "clusters of thread blocks")
+def obstacle(layer: Layer) -> str | None:
+    """Why the kernel cannot serve a layer, or None."""
+    common = launching.obstacle(layer, 9, "clusters of thread blocks")
     if common is not None:
         return common
-    product = launching.product_for(input, units)
-    if product != "bf16":
-        return f"it multiplies in bf16, and this is {product}"
+    units, gates = layer.units, layer.gates
+    if layer.product != "bf16":
+        return f"it multiplies in bf16, and this is {layer.product}"
     if units % 4:
         return f"it takes a multiple of 4 units, and these are {units}"
-    major, minor = launching.capability(input.device)
+    major, minor = launching.capability(layer.device)
     if (major, minor) != (9, 0):
         return f"it needs Hopper's tensor cores (sm_90), and this GPU is an sm_{major}{minor}"
-    room = _room(input.device)
+    room = _room(layer.device)
     if None in (layout(room, units, gates, "forward"), layout(room, units, gates, "backward")):
         return f"{units} units are more than this GPU's shared memory holds"
     return None

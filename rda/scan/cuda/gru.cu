@@ -35,6 +35,8 @@ struct Unit : Kept {
     h = running ? n + z * (h - n) : h;
   }
 
+  __device__ __forceinline__ void carry_on() {}
+
   template <int WIDE>
   static __device__ __forceinline__ void record(const Unit (&of)[WIDE], const UnitForward& at, bool active,
                                                 bool running, int t, int batch, int row, int unit) {

@@ -88,18 +88,35 @@ def _address(tensor: Tensor | None) -> int:
     return 0 if tensor is None else tensor.data_ptr()
 
 
-def obstacle(input: Tensor, oldest: int, without: str) -> str | None:
+class Layer(NamedTuple):
+    """A layer that is to run on an input: what decides which engines can, and which is quickest."""
+
+    device: torch.device
+    dtype: torch.dtype
+    units: int
+    gates: int
+    batch: int
+    product: str
+
+    @staticmethod
+    def on(input: Tensor, units: int, gates: int, batch: int) -> "Layer":
+        """With the precision that torch's switches ask for now."""
+        dtype = input.dtype
+        return Layer(input.device, dtype, units, gates, batch, product_for(dtype, units))
+
+
+def obstacle(layer: Layer, oldest: int, without: str) -> str | None:
     """Why no kernel of ours can run on such an input, or None.
 
     `oldest` is the compute capability that is needed, `without` what older GPUs lack.
     """
-    if input.device.type != "cuda":
-        return f"it runs on an NVIDIA GPU, and the tensors are on {input.device.type}"
+    if layer.device.type != "cuda":
+        return f"it runs on an NVIDIA GPU, and the tensors are on {layer.device.type}"
     if torch.version.hip is not None:
         return "it is written for NVIDIA's GPUs"
-    if input.dtype == torch.float64:
+    if layer.dtype == torch.float64:
         return "it works in float32, and the tensors are float64"
-    missing: str | None = _missing(input.device, oldest, without)
+    missing: str | None = _missing(layer.device, oldest, without)
     return missing
 
 
@@ -138,26 +155,26 @@ def on_device(tensor: Tensor) -> AbstractContextManager[object]:
     return nullcontext() if torch.cuda.current_device() == index else torch.cuda.device(index)
 
 
-def product_for(input: Tensor, units: int) -> str:
+def product_for(dtype: torch.dtype, units: int) -> str:
     """The precision of the products: torch's own for recurrent layers, bf16 for bf16.
 
     In a small layer nothing averages errors out, and float32 costs no time.
     """
     if units <= SMALL:
         return "fp32"
-    if input.dtype == torch.bfloat16:
+    if dtype == torch.bfloat16:
         return "bf16"
-    return "tf32" if input.dtype == torch.float16 or _wanted_for_recurrent_layers() else "fp32"
+    return "tf32" if dtype == torch.float16 or _wanted_for_recurrent_layers() else "fp32"
 
 
 def _wanted_for_recurrent_layers() -> bool:
     """Whether torch's switches allow tf32, the most particular one that is set."""
     if torch.compiler.is_compiling():
         switches = (torch.backends.cudnn.rnn, torch.backends.cudnn, torch.backends)
-        found = [str(switch.fp32_precision) for switch in switches]
+        found = (str(switch.fp32_precision) for switch in switches)
     else:
         names = (("cuda", "rnn"), ("cuda", "all"), ("generic", "all"))
-        found = [_float32_precision(*name) for name in names]
+        found = (_float32_precision(*name) for name in names)
     return next((value for value in found if value != "none"), "ieee") == "tf32"
 
 
@@ -197,6 +214,7 @@ class _Switched(AbstractContextManager[None]):
 
 FRAMES = {
     "onchip": ("clusters", "onchip"),
+    "block": ("block",),
     "grid": ("clusters", "grid"),
     "steps": ("steps",),
 }

@@ -246,6 +246,7 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
     state.step(x, recurrent, running);
     if (i + 1 < sizes.time)
       send_hidden(state.hidden(), h_row + next * (u32)sizeof(shared.h[0]), arrived + 8 * next, rank, lane);
+    if (running) state.carry_on();
     Unit::record(alone(state), unit_memory, active, running, t, sizes.batch, row, unit);
     __syncwarp();  // or the compiler asks for the next ones while it needs these, and has to wait for them
     fetch(kept[buffer], i + 2);

@@ -1,25 +1,23 @@
 """A unit over time in one kernel, its weights on chip in a cluster of thread blocks."""
 
-from torch import Tensor
-
 from rda.scan.cuda import launching
-from rda.scan.cuda.launching import Pass
+from rda.scan.cuda.launching import Layer, Pass
 
 LARGEST = {"tf32": 512, "fp32": 256, "bf16": 512}
 """Units whose recurrent matrix the registers of a cluster hold."""
 ROWS, THREADS = 8, 256
 
 
-def obstacle(input: Tensor, units: int) -> str | None:
-    """Why the kernel cannot serve such an input and so many units, or None."""
-    common = launching.obstacle(input, 9, "clusters of thread blocks")
+def obstacle(layer: Layer) -> str | None:
+    """Why the kernel cannot serve a layer, or None."""
+    common = launching.obstacle(layer, 9, "clusters of thread blocks")
     if common is not None:
         return common
-    product = launching.product_for(input, units)
+    units, product = layer.units, layer.product
     if units > LARGEST[product]:
         return f"it holds {LARGEST[product]} units on chip in {product}, and these are {units}"
     if cluster_size(units) > 8:
-        major, minor = launching.capability(input.device)
+        major, minor = launching.capability(layer.device)
         if major >= 12:
             return f"an sm_{major}{minor} has clusters of 8 blocks, and {units} units need more"
     return None

@@ -90,8 +90,9 @@ struct Unit : Kept {
 
   __device__ __forceinline__ float hidden() const { return h; }
 
-  // What h needs comes first; the weight behind the average can wait until h is on its way, and
-  // is then computed with all its digits, because it is carried through the whole sequence.
+  // What h needs comes first; the weight behind the average can wait until h is on its way
+  // (carry_on), and is then computed with all its digits, because it is carried through the whole
+  // sequence.
   __device__ __forceinline__ void step(const float x[INPUTS], const float recurrent[GATES], bool running) {
     u = x[0];
     tanh_g = hyperbolic(x[1] + recurrent[0]);
@@ -123,12 +124,8 @@ struct Unit : Kept {
   }
 
   template <int WIDE>
-  static __device__ __forceinline__ void record(Unit (&of)[WIDE], const UnitForward& at, bool active, bool running,
-                                                int t, int batch, int row, int unit) {
-    if (running) {
-#pragma unroll
-      for (int k = 0; k < WIDE; ++k) of[k].carry_on();
-    }
+  static __device__ __forceinline__ void record(const Unit (&of)[WIDE], const UnitForward& at, bool active,
+                                                bool running, int t, int batch, int row, int unit) {
     if (!active) return;
     const long long place = (t * (long long)batch + row) * H + unit;
     store<WIDE>(at.output + place, [&](int k) { return running ? (OUTPUT_TANH ? hyperbolic(of[k].h) : of[k].h) : 0.0f; });

@@ -90,7 +90,10 @@ extern "C" __global__ void forward_step(const ForwardWork* work, int ahead, cons
 #pragma unroll
   for (int gate = 0; gate < GATES; ++gate) recurrent[gate] = product[(row * GATES + gate) * (long long)PADDED + unit];
   state.step(x, recurrent, running);
-  if (running) hidden[row * (long long)PADDED + unit] = operand(state.hidden());
+  if (running) {
+    hidden[row * (long long)PADDED + unit] = operand(state.hidden());
+    state.carry_on();
+  }
   Unit::record(alone(state), at, true, running, t, sizes.batch, row, unit);
   keep<Kept>(state, planes, place, plane);
   if (i == sizes.time - 1) state.finish(at, true, row, unit);

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from rda.scan.cuda import launching
 from rda.scan.cuda.driver import new_stream
-from rda.scan.cuda.launching import Pass, Pointer, Sizes, pointer
+from rda.scan.cuda.launching import Layer, Pass, Pointer, Sizes, pointer
 
 CHUNKS = (64, 8, 1)
 """Steps of a recording; a sequence is replayed in as few pieces as these allow."""
@@ -24,11 +24,12 @@ KERNELS = (
 )  # fmt: skip
 
 
-def obstacle(input: Tensor, units: int, batch: int) -> str | None:
-    """Why this cannot serve such an input, so many units and rows, or None."""
-    if batch * units >= 2**31:
-        return f"it counts rows times units in 31 bits, and these are {batch} times {units}"
-    return launching.obstacle(input, 8, "tf32 and bf16")
+def obstacle(layer: Layer) -> str | None:
+    """Why this cannot serve a layer, or None."""
+    if layer.batch * layer.units >= 2**31:
+        sizes = f"{layer.batch} times {layer.units}"
+        return f"it counts rows times units in 31 bits, and these are {sizes}"
+    return launching.obstacle(layer, 8, "tf32 and bf16")
 
 
 @cache

@@ -1,0 +1,45 @@
+"""A unit over time in one kernel, a block for every one or two rows, for small layers."""
+
+from functools import cache
+
+import torch
+
+from rda.scan.cuda import launching
+from rda.scan.cuda.launching import Layer, Pass
+
+LARGEST, WEIGHTS = 128, 384
+"""Units of a block, and weights that the registers of a unit's two lanes hold."""
+
+
+def obstacle(layer: Layer) -> str | None:
+    """Why the kernel cannot serve a layer, or None."""
+    common = launching.obstacle(layer, 8, "tf32 and bf16")
+    if common is not None:
+        return common
+    if layer.product == "bf16":
+        return "it multiplies in float32, and this is bf16"
+    if layer.units > LARGEST or layer.gates * _padded(layer.units) > WEIGHTS:
+        largest = min(LARGEST, WEIGHTS // layer.gates // 16 * 16)
+        return f"a block holds {largest} units of {layer.gates} gates, and these are {layer.units}"
+    return None
+
+
+def _padded(units: int) -> int:
+    """As in block.cu: whole warps, each of 16 units."""
+    return -(-units // 16) * 16
+
+
+@cache
+def _multiprocessors(device: int) -> int:
+    return torch.cuda.get_device_properties(device).multi_processor_count
+
+
+def run(work: Pass) -> None:
+    """Queue a unit's forward or backward kernel."""
+    device, batch = work.weight.device.index, work.sizes.batch
+    rows = 1 if batch <= _multiprocessors(device) else 2
+    constants = (("H", work.units), ("ROWS", rows), *work.constants)
+    kernels = launching.module(
+        device, "block", work.unit, work.product, constants, ("forward", "backward")
+    )
+    kernels.launch(work.direction, -(-batch // rows), 2 * _padded(work.units), *work.arguments())

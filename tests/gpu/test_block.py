@@ -1,0 +1,161 @@
+"""The engine for small layers equals the reference; it multiplies in float32 alone."""
+
+import pytest
+import torch
+from comparing import (
+    PAIRS,
+    RDA,
+    RWA,
+    TOLERANCE,
+    baseline_error,
+    check_op,
+    distance,
+    draw,
+    error,
+    on_another_stream,
+    packed_error,
+    plain_and_compiled,
+    replayed_and_run,
+    run,
+)
+
+import rda
+from rda.equations import LogState
+from rda.scan.dispatch import EngineUnavailableError, scan
+
+# In tf32 the products before and after the recurrence are torch's own, with that error.
+without_bf16 = pytest.mark.parametrize("product", ["fp32", "tf32"], indirect=True)
+
+
+def layer_of(units):
+    torch.manual_seed(0)
+    return rda.RDA(5, units, engine="block").cuda()
+
+
+@without_bf16
+def test_every_choice(choices, product):
+    assert error("block", 23, 11, 37, choices, product) < TOLERANCE[product]
+
+
+@without_bf16
+@pytest.mark.parametrize("units", [1, 2, 3, 15, 16, 17, 31, 48, 63, 64, 65, 96, 97, 112, 127, 128])
+@pytest.mark.parametrize("choices", [RDA, RWA], ids=["RDA", "RWA"])
+def test_every_size(units, choices, product):
+    assert error("block", 12, 9, units, choices, product) < TOLERANCE[product]
+
+
+# A block has one row, or two where there are more rows than multiprocessors.
+@without_bf16
+@pytest.mark.parametrize("batch", [1, 2, 7, 132, 133, 257, 700])
+@pytest.mark.parametrize("units", [64, 100])
+def test_every_number_of_rows(batch, units, product):
+    assert error("block", 7, batch, units, RDA, product) < TOLERANCE[product]
+
+
+@without_bf16
+@pytest.mark.parametrize("time", [1, 2, 3, 4, 5, 6, 7, 8, 9, 73, 2000])
+@pytest.mark.parametrize("choices", [RDA, RWA], ids=["RDA", "RWA"])
+def test_short_and_long_sequences(time, choices, product):
+    assert error("block", time, 5, 40, choices, product) < TOLERANCE[product]
+
+
+@without_bf16
+@pytest.mark.parametrize("repeated", [1, 30])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_ragged_rows_in_both_directions(choices, reverse, repeated, product):
+    lengths = [20, 3, 0, 11, 20, 1, 19, 7, 20] * repeated
+    found = error("block", 20, len(lengths), 37, choices, product, lengths, reverse)
+    assert found < TOLERANCE[product]
+
+
+@without_bf16
+def test_a_split_sequence_is_the_whole(product):
+    tensors = draw(30, 9, 66, 6, RDA)
+    x, weight, input_weight, bias, r, l = (t.to("cuda", torch.float32) for t in tensors)
+    options = {"input_weight": input_weight, "bias": bias, "engine": "block"}
+    whole, final = scan(x, weight, LogState(r, l), **options)
+    first, middle = scan(x[:13], weight, LogState(r, l), **options)
+    second, last = scan(x[13:], weight, middle, **options)
+    assert torch.equal(first, whole[:13])
+    # The state between is rounded to float32, the kernel's own weight has more digits.
+    found = [part.double() for part in (second, *last)]
+    assert distance(found, [part.double() for part in (whole[13:], *final)]) < TOLERANCE[product]
+
+
+@without_bf16
+def test_logits_of_any_size_stay_finite(choices, product):
+    tensors = draw(40, 9, 37, 6, choices)
+    for scale in (1e4, -1e4):
+        tensors[3][:] = scale * torch.sign(tensors[3])
+        found = run(tensors, choices, "block", torch.float32, product)
+        assert all(part.isfinite().all() for part in found)
+
+
+@without_bf16
+@pytest.mark.parametrize("batch", [20, 200])
+def test_a_thousand_launches_are_identical(batch, product):
+    tensors = [t.to("cuda") for t in draw(20, batch, 100, 6, RDA)]
+    first = run(tensors, RDA, "block", torch.float32, product)
+    for _ in range(1000):
+        again = run(tensors, RDA, "block", torch.float32, product)
+        assert all(map(torch.equal, first, again))
+
+
+@without_bf16
+@pytest.mark.parametrize("name", PAIRS)
+@pytest.mark.parametrize("units", [1, 17, 64, 90, 96])
+@pytest.mark.parametrize("batch", [1, 9, 300])
+def test_torchs_own_units(name, units, batch, product):
+    assert baseline_error(name, product, 13, batch, units) < TOLERANCE[product]
+
+
+def test_layers_directions_and_packing():
+    assert packed_error("block", 40, torch.float32) < TOLERANCE["tf32"]
+
+
+def test_torch_compile_takes_it_whole():
+    x = torch.randn(17, 6, 5, device="cuda", requires_grad=True)
+    for plain, traced in plain_and_compiled(layer_of(40), x):
+        torch.testing.assert_close(plain, traced, rtol=1e-4, atol=1e-5)
+
+
+def test_a_cuda_graph_replays_it():
+    x = torch.randn(17, 6, 5, device="cuda")
+    assert all(map(torch.equal, *replayed_and_run(layer_of(40), x)))
+
+
+def test_another_stream_is_kept_in_order():
+    layer, x = layer_of(100), torch.randn(300, 6, 5, device="cuda")
+    expected, _ = layer(x)
+    found, total = on_another_stream(layer, x)
+    assert torch.equal(found, expected)
+    assert torch.equal(total, expected.sum())
+
+
+def test_the_op_is_registered_as_torch_demands():
+    check_op("block", 16, torch.float32)
+
+
+def test_half_precision_is_computed_in_float32():
+    layer = layer_of(40)
+    x = torch.randn(17, 6, 5, device="cuda")
+    low, _ = layer.half()(x.half())
+    assert low.dtype == torch.float16
+    exact, _ = layer.double().to(torch.float32)(x.half().float())
+    assert distance([low.double()], [exact.double()]) < TOLERANCE["tf32"]
+
+
+@pytest.mark.parametrize(
+    ("units", "dtype", "reason"),
+    [(64, torch.bfloat16, "float32, and this is bf16"), (129, torch.float32, "holds 128 units")],
+)
+def test_what_it_cannot_do_is_refused_by_name(units, dtype, reason):
+    layer = rda.RDA(5, units, engine="block").to("cuda", dtype)
+    with pytest.raises(EngineUnavailableError, match=reason):
+        layer(torch.randn(3, 2, 5, device="cuda", dtype=dtype))
+
+
+def test_an_empty_batch():
+    output, state = layer_of(40)(torch.randn(7, 0, 5, device="cuda"))
+    assert output.shape == (7, 0, 40)
+    assert state.average.shape == (1, 0, 40)
