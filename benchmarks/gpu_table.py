@@ -101,14 +101,20 @@ def _in_a_cell(text: str) -> str:
 
 
 def _grid(part: Entry) -> list[str]:
+    return ["### Over sizes", "", *_ratios(part)]
+
+
+def _long(part: Entry) -> list[str]:
+    return ["### Over long sequences", "", *_ratios(part)]
+
+
+def _ratios(part: Entry) -> list[str]:
     cells = part["cells"]
     engines = Counter(cell["engine"] for cell in cells if "error" not in cell)
     marks = {name: mark for (name, _), mark in zip(engines.most_common(), MARKS, strict=False)}
     legend = [f"{mark} {name}".strip() for name, mark in marks.items()]
     slower = sum(cell.get("ratio", 0.0) > SLOWER for cell in cells)
     lines = [
-        "### Over sizes",
-        "",
         f"The time of a training step of RDA-exp-tanh over that of nn.LSTM: below 1 is faster. "
         f"{part['time']} steps, {part['inputs']} inputs. In bold, above {SLOWER:.2f}: {slower} of "
         f"{len(cells)}. RDA's engine: {', '.join(legend)}.",
@@ -250,6 +256,7 @@ SECTIONS: dict[str, Callable[[Entry], list[str]]] = {
     "main": _main,
     "large": _large,
     "grid": _grid,
+    "long": _long,
     "engines": _engines,
     "kernels": _kernels,
     "overhead": _overhead,

@@ -68,6 +68,7 @@ class Plan:
     main: Sequence[Comparison]
     large: Sequence[Comparison]
     grid: Grid
+    long: Grid
     engines: Sequence[Grid]
     kernels: Sequence[tuple[str, Case]]
     overhead: RunSettings
@@ -94,12 +95,21 @@ WHOLE = Plan(
     ),
     large=(Comparison(Case(1800, 128, 250, 128), {"fp32": FEW, "tf32": LAYERS, "bf16": LAYERS}),),
     grid=Grid(
-        units=(64, 128, 250, 384, 512, 768, 1024, 1800, 2048),
+        units=(64, 96, 128, 250, 384, 512, 768, 1024, 1800, 2048),
         batches=(1, 8, 32, 100, 256, 512),
         precisions=("fp32", "tf32", "bf16"),
     ),
+    # Small layers in short sequences wait for the host; here the GPU's own time is seen.
+    long=Grid(
+        units=(64, 80, 96, 112, 128, 192, 250),
+        batches=(1, 8, 32, 64, 128, 256, 512),
+        precisions=("fp32", "tf32"),
+        time=1000,
+        cell_seconds=0.3,
+    ),
     # Around the sizes at which one engine overtakes the other.
     engines=(
+        Grid((64, 96, 112), ENGINE_BATCHES, ("fp32", "tf32"), cell_seconds=0.3),
         Grid((128, 252, 384, 512), ENGINE_BATCHES, ("fp32", "tf32", "bf16"), cell_seconds=0.3),
         Grid((640, 1024, 1400, 1800, 2048), ENGINE_BATCHES, ("bf16",), cell_seconds=0.3),
     ),
@@ -178,9 +188,17 @@ def use_every_library(device: torch.device) -> None:
 
 def measure_grid(plan: Plan, device: torch.device) -> dict[str, Any]:
     """A training step of RDA-exp-tanh and of nn.LSTM, over sizes and precisions."""
-    names = ("nn.LSTM", "RDA-exp-tanh")
-    cells = list(_cells(plan.grid, device, partial(_duel, names)))
-    return {"time": plan.grid.time, "inputs": plan.grid.inputs, "cells": cells}
+    return _duels(plan.grid, device)
+
+
+def measure_long(plan: Plan, device: torch.device) -> dict[str, Any]:
+    """The same over long sequences, of small layers."""
+    return _duels(plan.long, device)
+
+
+def _duels(grid: Grid, device: torch.device) -> dict[str, Any]:
+    cells = list(_cells(grid, device, partial(_duel, ("nn.LSTM", "RDA-exp-tanh"))))
+    return {"time": grid.time, "inputs": grid.inputs, "cells": cells}
 
 
 def measure_engines(plan: Plan, device: torch.device) -> dict[str, Any]:
@@ -321,6 +339,7 @@ PARTS: dict[str, Callable[[Plan, torch.device], dict[str, Any]]] = {
     "main": measure_main,
     "large": measure_large,
     "grid": measure_grid,
+    "long": measure_long,
     "engines": measure_engines,
     "kernels": measure_kernels,
     "overhead": measure_overhead,

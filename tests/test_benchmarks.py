@@ -262,6 +262,7 @@ def test_every_part_runs_and_renders_wherever_it_is_tried(table, tmp_path):
         main=[Comparison(Case(8, 2, 3, 4), subjects)],
         large=[Comparison(Case(12, 2, 3, 4), subjects)],
         grid=Grid((250, 16), (1, 100), ("fp32", "bf16"), time=2, inputs=3, cell_seconds=0),
+        long=Grid((16,), (1,), ("fp32",), time=2, inputs=3, cell_seconds=0),
         engines=[Grid((16,), (1, 2), ("fp32",), time=2, inputs=3, cell_seconds=0)],
         kernels=[("fp32", Case(8, 2, 3, 4))],
         overhead=small_settings("multicopy", "RDA-exp-tanh"),
