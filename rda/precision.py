@@ -11,6 +11,11 @@ def state_dtype(dtype: torch.dtype) -> torch.dtype:
     return torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype
 
 
+def in_dtype(tensor: Tensor, dtype: torch.dtype) -> Tensor:
+    """The tensor itself where that is its dtype, for which `to` takes its time."""
+    return tensor if tensor.dtype == dtype else tensor.to(dtype)
+
+
 def autocast_dtype(input: Tensor) -> torch.dtype | None:
     """The dtype that autocast asks for on the input's device, or None where it is off."""
     kind = input.device.type

@@ -17,17 +17,13 @@ from rda.checks import (
 )
 from rda.equations import LogState, no_history
 from rda.packing import Packing
-from rda.precision import autocast_off, compute_dtype, state_dtype
-from rda.scan.dispatch import check_engine_name, scan
+from rda.precision import autocast_off, compute_dtype, in_dtype, state_dtype
+from rda.scan.dispatch import check_engine_name, scan_layer
 from rda.stacking import run_stack
 from rda.state import State, from_log, to_log
 from rda.unit import Device, UnitModule
 
 GivenState = tuple[Tensor, Tensor] | None
-
-
-def _stacked(parts: tuple[Tensor, ...]) -> Tensor:
-    return parts[0].unsqueeze(0) if len(parts) == 1 else torch.stack(parts)
 
 
 class SequenceLayer(UnitModule):
@@ -168,14 +164,13 @@ class SequenceLayer(UnitModule):
             return self._run_group(k, below, start[k], lengths)
 
         with autocast_off(sequence):
-            sequence = sequence.to(dtype)
             output, finals = run_stack(
-                sequence, self.num_layers, self._directions, dropout, run_group
+                in_dtype(sequence, dtype), self.num_layers, self._directions, dropout, run_group
             )
-            final_state = LogState(*(_stacked(parts) for parts in zip(*finals, strict=True)))
-            average_dtype = dtype if state is None else state.average.dtype
-            # No view even of one: users detach states in place, as they do with nn.LSTM's.
-            return output, from_log(final_state, average_dtype, copy=len(finals) == 1)
+            final = finals[0]
+            if len(finals) > 1:
+                final = LogState(*map(torch.cat, zip(*finals, strict=True)))
+            return output, from_log(final, dtype if state is None else state.average.dtype)
 
     def _run_group(
         self, k: int, sequence: Tensor, start: LogState | None, lengths: Tensor | None
@@ -185,17 +180,11 @@ class SequenceLayer(UnitModule):
         if weight_ih.dtype != dtype:
             weight_ih, weight_hh = weight_ih.to(dtype), weight_hh.to(dtype)
             bias = None if bias is None else bias.to(dtype)
-        return scan(
-            sequence,
-            weight_hh,
-            start,
-            self.choices,
-            input_weight=weight_ih,
-            bias=bias,
-            lengths=lengths,
-            reverse=k % self._directions == 1,
-            engine=self.engine,
-        )
+        reverse = k % self._directions == 1
+        return scan_layer(
+            sequence, weight_ih, bias, weight_hh, start, self.choices, lengths, reverse,
+            self.engine,
+        )  # fmt: skip
 
     def _start(
         self, state: State | None, batch: int, dtype: torch.dtype

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from rda.equations import LogState, log_from_weight, weight_from_log
+from rda.precision import in_dtype
 
 
 class State(NamedTuple):
@@ -25,6 +26,6 @@ def to_log(state: State, dtype: torch.dtype) -> LogState:
     return LogState(state.average.to(dtype), log_from_weight(state.weight.to(dtype)))
 
 
-def from_log(state: LogState, average_dtype: torch.dtype, copy: bool = False) -> State:
-    """The state as users carry it, its average a tensor of its own where a `copy` is asked for."""
-    return State(state.r.to(average_dtype, copy=copy), weight_from_log(state.l))
+def from_log(state: LogState, average_dtype: torch.dtype) -> State:
+    """The state as users carry it."""
+    return State(in_dtype(state.r, average_dtype), weight_from_log(state.l))

@@ -107,6 +107,24 @@ def scan(
         The output o = f_o(h) of every step, (time, batch, hidden), and the final state.
     """
     choices = Choices() if choices is None else choices
+    output, final = scan_layer(
+        input, input_weight, bias, recurrent_weight, state, choices, lengths, reverse, engine
+    )
+    return output, LogState(*(part.squeeze(0) for part in final))
+
+
+def scan_layer(
+    input: Tensor,
+    input_weight: Tensor | None,
+    bias: Tensor | None,
+    recurrent_weight: Tensor,
+    state: LogState | None,
+    choices: Choices,
+    lengths: Tensor | None,
+    reverse: bool,
+    engine: str,
+) -> tuple[Tensor, LogState]:
+    """As `scan`, but the final state is (1, batch, hidden), as a layer hands it out."""
     check_type("input", input, Tensor)
     check_type("recurrent_weight", recurrent_weight, Tensor)
     check_type("choices", choices, Choices)
@@ -117,9 +135,9 @@ def scan(
             input_weight = None if input_weight is None else input_weight.to(lower)
             bias = None if bias is None else bias.to(lower)
         with autocast_off(input):
-            return scan(
-                input, recurrent_weight, state, choices, input_weight=input_weight, bias=bias,
-                lengths=lengths, reverse=reverse, engine=engine,
+            return scan_layer(
+                input, input_weight, bias, recurrent_weight, state, choices, lengths, reverse,
+                engine,
             )  # fmt: skip
     check_input(input, recurrent_weight, input_weight, bias, choices)
     if state is not None:

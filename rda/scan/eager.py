@@ -93,7 +93,7 @@ def _forward_loop(
             new_r, new_l = torch.where(going_on[t], new_r, r), torch.where(going_on[t], new_l, l)
         r, l = new_r, new_l
         h = choices.f_h(r)
-    return LogState(r.clone(), l.clone())
+    return LogState(torch.stack((r,)), torch.stack((l,)))
 
 
 def backward(

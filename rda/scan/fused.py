@@ -14,11 +14,10 @@ from torch import Tensor
 
 from rda.activations import Choices
 from rda.equations import LogState
-from rda.precision import autocast_off, state_dtype
+from rda.precision import autocast_off, in_dtype, state_dtype
 from rda.scan import reference
 from rda.scan.kernels import (
     Kept,
-    in_dtype,
     output_is_average,
     run_backward,
     run_forward,
@@ -99,8 +98,8 @@ def _(
     keeps_averages = not output_is_average(choices) or input.dtype != dtype
     return (
         input.new_empty(sequence),
-        input.new_empty((batch, units), dtype=wide),
-        input.new_empty((batch, units), dtype=wide),
+        input.new_empty((1, batch, units), dtype=wide),
+        input.new_empty((1, batch, units), dtype=wide),
         input.new_empty(sequence if keep and keeps_averages else 0, dtype=dtype),
         input.new_empty(saved if keep else 0, dtype=dtype),
         input.new_empty(sequence if keep and attention != "exp" else 0, dtype=dtype),

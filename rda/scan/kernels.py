@@ -9,14 +9,14 @@ from torch import Tensor
 
 from rda.activations import Choices
 from rda.equations import LogState, no_history
-from rda.precision import state_dtype
+from rda.precision import in_dtype, state_dtype
 
 
 class Trace(NamedTuple):
     """What a fused forward pass leaves behind; empty tensors where there is nothing to keep."""
 
     output: Tensor  # o of every step, (time, batch, hidden), zero beyond a row's end
-    r: Tensor  # the final state, (batch, hidden)
+    r: Tensor  # the final state, (1, batch, hidden)
     l: Tensor
     averages: Tensor  # r of every step, unless the output is that already
     saved: Tensor  # (time, batch, blocks * hidden): u, tanh g, p, sigma(-gamma~)
@@ -39,7 +39,9 @@ class FinalGradient(NamedTuple):
     l: Tensor | None
 
     def filled(self, like: Tensor) -> LogState:
-        return LogState(*(torch.zeros_like(like) if part is None else part for part in self))
+        return LogState(
+            *(torch.zeros_like(like) if part is None else part.view_as(like) for part in self)
+        )
 
 
 def from_nothing(input: Tensor, units: int) -> LogState:
@@ -130,11 +132,6 @@ def run_forward(
         return trace
     averages = trace.output if keep and output_is_average(choices) else trace.averages
     return trace._replace(output=trace.output.to(input.dtype), averages=averages)
-
-
-def in_dtype(tensor: Tensor, dtype: torch.dtype) -> Tensor:
-    """The tensor itself where that is its dtype, for which `to` takes its time."""
-    return tensor if tensor.dtype == dtype else tensor.to(dtype)
 
 
 def _ready(tensor: Tensor, dtype: torch.dtype) -> Tensor:

@@ -20,7 +20,7 @@ def scan(
     lengths: Tensor | None,
     reverse: bool,
 ) -> tuple[Tensor, LogState]:
-    """Shapes and meaning as in `rda.scan.dispatch.scan`."""
+    """Shapes and meaning as in `rda.scan.dispatch.scan_layer`."""
     if state is None:
         state = from_nothing(input, recurrent_weight.shape[1])
     projected = input if input_weight is None else F.linear(input, input_weight, bias)
@@ -46,7 +46,8 @@ def scan(
     stacked = torch.stack(outputs)
     if going_on is not None:
         stacked = stacked.masked_fill(~going_on, 0.0)
-    return stacked.to(projected.dtype), state
+    # No views of the last step: users detach states in place, as they do with nn.LSTM's.
+    return stacked.to(projected.dtype), LogState(*(torch.stack((part,)) for part in state))
 
 
 def _widened_gates(

@@ -72,7 +72,7 @@ def forward(
     assert start is not None
     time, batch, units = input.shape[0], input.shape[1], weight.shape[1]
     output = empty(input, time, batch, units)
-    r, l = torch.empty_like(start.r), torch.empty_like(start.l)
+    r, l = (start.r.new_empty(1, batch, units) for _ in range(2))
     averages, saved, slopes = (empty(input, 0) for _ in range(3))
     if keep:
         saved = empty(input, time, batch, choices.input_blocks * units)

@@ -45,7 +45,7 @@ class GpuKernel:
         time, batch, units = input.shape[0], input.shape[1], weight.shape[1]
         projected = self._project(input, input_weight, bias)
         output = input.new_empty(time, batch, units)
-        r, l = (input.new_empty(batch, units, dtype=torch.float32) for _ in range(2))
+        r, l = (input.new_empty(1, batch, units, dtype=torch.float32) for _ in range(2))
         if keep and input_weight is None:
             projected = projected.clone()  # what is kept takes its place, and it is the caller's
         saved = projected if keep else input.new_empty(0)

@@ -152,7 +152,7 @@ def _found_missing(device: torch.device, oldest: int, without: str) -> str | Non
 def on_device(tensor: Tensor) -> AbstractContextManager[object]:
     """Where the tensor's GPU is the current one; free of charge where it is already."""
     index = tensor.device.index
-    return nullcontext() if torch.cuda.current_device() == index else torch.cuda.device(index)
+    return nullcontext() if torch._C._cuda_getDevice() == index else torch.cuda.device(index)
 
 
 def product_for(dtype: torch.dtype, units: int) -> str:
