@@ -151,10 +151,15 @@ def _engines(part: Entry) -> list[str]:
         "### One engine beside the other",
         "",
         "The engine that is quickest in a training step of RDA-exp-tanh, and how many times as "
-        f"long the next one takes. {part['time']} steps, {part['inputs']} inputs. In bold where "
-        f"`auto` takes one that is slower by more than a tenth: {wrong} of {len(cells)}.",
+        f"long the next one takes. {part['inputs']} inputs. In bold where `auto` takes one that is "
+        f"slower by more than a tenth: {wrong} of {len(cells)}.",
     ]
-    return lines + _by_precision(cells, _choice)
+    by_time: dict[int, list[Entry]] = {}
+    for cell in cells:
+        by_time.setdefault(cell["time"], []).append(cell)
+    for time, here in by_time.items():
+        lines += ["", f"{time} steps:", *_by_precision(here, _choice)]
+    return lines
 
 
 def _ranking(cell: Entry) -> list[tuple[float, str]]:

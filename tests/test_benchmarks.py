@@ -166,6 +166,14 @@ def test_the_large_layers_ratio_in_the_readme_is_the_recorded_one():
     assert said in (FOLDER.parent / "README.md").read_text()
 
 
+def test_the_range_that_the_readme_claims_is_the_recorded_one():
+    parts = json.loads((FOLDER / "results" / "h200.json").read_text())["parts"]
+    ratios = [cell["ratio"] for name in ("grid", "long") for cell in parts[name]["cells"]]
+    said = f"Over {len(ratios)} sizes", f"takes {min(ratios):.2f} to {max(ratios):.2f} of the time"
+    readme = " ".join((FOLDER.parent / "README.md").read_text().split())
+    assert all(each in readme for each in said)
+
+
 def test_a_gpu_record_compares_within_a_precision(table, gpu_record):
     text = table.render_results(gpu_record)
     assert "| tf32 | RDA-exp-tanh | cuda | 15 | 3.33 (3.00 to 3.67) | **2.00x** |" in text
@@ -226,19 +234,20 @@ def test_engines_beside_one_another_show_where_auto_is_wrong(table):
 
     def met(batch, chosen, **medians):
         times = {name: {"median": median} for name, median in medians.items()}
-        size = {"precision": "bf16", "units": 384, "batch": batch}
+        size = {"precision": "bf16", "units": 384, "batch": batch, "time": 250}
         return {**size, "engine": chosen, "training": times}
 
     cells = [
         met(100, "cuda", cuda=2.0, grid=4.0, graph=3.0),
         met(512, "cuda", cuda=5.0, graph=4.0),
         met(1024, "graph", graph=7.0),
-        {"precision": "bf16", "units": 600, "batch": 100, "error": "no"},
+        {"precision": "bf16", "units": 600, "batch": 100, "time": 1000, "error": "no"},
     ]
-    part = {"time": 250, "inputs": 64, "cells": cells, "machine": MACHINE}
+    part = {"inputs": 64, "cells": cells, "machine": MACHINE}
     text = table.render_results({"parts": {"engines": part}})
     assert "| 384 units | cuda 1.50 | **graph 1.25** | graph |" in text
     assert "1 of 4" in text
+    assert text.index("250 steps:") < text.index("1000 steps:")
 
 
 def test_kernels_are_shown_with_their_share(table):
