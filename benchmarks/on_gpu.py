@@ -109,7 +109,7 @@ WHOLE = Plan(
     ),
     # Around the sizes at which one engine overtakes the other.
     engines=(
-        Grid((64, 96, 112, 128), ENGINE_BATCHES, ("fp32", "tf32"), time=1000, cell_seconds=0.3),
+        Grid((64, 80, 96, 112, 128), ENGINE_BATCHES, ("fp32", "tf32"), time=1000, cell_seconds=0.3),
         Grid((252, 384, 512), ENGINE_BATCHES, ("fp32", "tf32", "bf16"), cell_seconds=0.3),
         Grid((640, 1024, 1400, 1800, 2048), ENGINE_BATCHES, ("bf16",), cell_seconds=0.3),
     ),

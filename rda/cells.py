@@ -7,7 +7,7 @@ from rda.activations import Activation, Choices
 from rda.checks import check_input, check_state
 from rda.equations import LogState, no_history, output
 from rda.precision import autocast_off, compute_dtype, state_dtype
-from rda.scan.dispatch import scan
+from rda.scan.dispatch import scan_layer
 from rda.state import State, from_log, to_log
 from rda.unit import Device, UnitModule
 
@@ -47,13 +47,16 @@ class _Cell(UnitModule):
         dtype = compute_dtype(input, weight_ih)
         started = self._start(input, state, dtype)
         with autocast_off(input):
-            _, stepped = scan(
+            _, stepped = scan_layer(
                 input.to(dtype).view(1, -1, self.input_size),
+                weight_ih.to(dtype),
+                None if bias is None else bias.to(dtype),
                 weight_hh.to(dtype),
                 LogState(*(part.reshape(-1, self.hidden_size) for part in started)),
                 self.choices,
-                input_weight=weight_ih.to(dtype),
-                bias=None if bias is None else bias.to(dtype),
+                lengths=None,
+                reverse=False,
+                engine="auto",
             )
             shaped = LogState(*(part.view(started.r.shape) for part in stepped))
             return from_log(shaped, dtype if state is None else state[0].dtype)

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from rda.activations import ATTENTION, HIDDEN, OUTPUT, Choices
+from rda.scan.cuda.choosing import _known
 
 EVERY_CHOICE = [
     *(Choices(*names) for names in itertools.product(ATTENTION, HIDDEN, OUTPUT)),
@@ -22,6 +23,12 @@ def choice_id(choices: Choices) -> str:
 @pytest.fixture(autouse=True)
 def _one_thread_a_process() -> None:
     torch.set_num_threads(1)
+
+
+@pytest.fixture(autouse=True)
+def _nothing_remembered() -> None:
+    """Tests put other limits and obstacles in place of the engines' own."""
+    _known.cache_clear()
 
 
 @pytest.fixture(params=EVERY_CHOICE, ids=choice_id)

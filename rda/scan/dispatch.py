@@ -110,7 +110,7 @@ def scan(
     output, final = scan_layer(
         input, input_weight, bias, recurrent_weight, state, choices, lengths, reverse, engine
     )
-    return output, LogState(*(part.squeeze(0) for part in final))
+    return output, LogState(*(part[0].clone() for part in final))  # tensors of their own
 
 
 def scan_layer(

@@ -182,7 +182,8 @@ def _project(
     time, batch, features = input.shape
     if input_weight is None:
         split = input.view(time, batch, blocks, features // blocks)
-        return split.permute(2, 0, 1, 3).contiguous()
+        # A copy even of one number: the loop writes into it.
+        return split.permute(2, 0, 1, 3).clone(memory_format=torch.contiguous_format)
     units = input_weight.shape[0] // blocks
     made = empty(input, blocks, time * batch, units)
     flat = input.reshape(time * batch, features)

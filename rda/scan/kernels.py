@@ -228,11 +228,15 @@ def _hidden_sequence(kept: Kept, choices: Choices) -> Tensor:
 
 
 def _rows(sequence: Tensor, first: int) -> Tensor:
-    """All steps from the first on but one, as a matrix; in a single view, for each costs time."""
+    """The rows of all steps but one, beginning with step `first`, as a matrix.
+
+    In a single view, for each costs time; the rows are evenly spaced, and of one row alone torch
+    may say any stride.
+    """
     steps, batch, columns = sequence.shape
-    step, row, _ = sequence.stride()
-    shape = ((steps - 1) * batch, columns)
-    return sequence.as_strided(shape, (row, 1), sequence.storage_offset() + first * step)
+    step = sequence.stride(0)
+    shape, strides = ((steps - 1) * batch, columns), (step // max(batch, 1), 1)
+    return sequence.as_strided(shape, strides, sequence.storage_offset() + first * step)
 
 
 def recurrent_gradient(

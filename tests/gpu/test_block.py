@@ -1,5 +1,7 @@
 """The engine for small layers equals the reference; it multiplies in float32 alone."""
 
+import itertools
+
 import pytest
 import torch
 from comparing import (
@@ -20,6 +22,7 @@ from comparing import (
 )
 
 import rda
+from rda.cli import main
 from rda.equations import LogState
 from rda.scan.dispatch import EngineUnavailableError, scan
 
@@ -102,11 +105,35 @@ def test_a_thousand_launches_are_identical(batch, product):
 
 
 @without_bf16
-@pytest.mark.parametrize("name", PAIRS)
-@pytest.mark.parametrize("units", [1, 17, 64, 90, 96])
-@pytest.mark.parametrize("batch", [1, 9, 300])
+@pytest.mark.parametrize(
+    ("name", "units"),
+    [*itertools.product(PAIRS, [1, 17, 64, 90, 96]), ("GRU", 100), ("GRU", 112)],
+)
+@pytest.mark.parametrize("batch", [1, 9, 200])
 def test_torchs_own_units(name, units, batch, product):
+    layer = PAIRS[name][0](6, units).cuda()
+    assert layer.engine_for(torch.zeros(13, batch, 6, device="cuda")) == "block"
     assert baseline_error(name, product, 13, batch, units) < TOLERANCE[product]
+
+
+def test_one_row_of_a_transposed_input():
+    """Of one row torch may say any stride."""
+    x = torch.randn(1, 7, 4 * 40, device="cuda").transpose(0, 1)
+    weight = (torch.randn(3 * 40, 40, device="cuda") / 40**0.5).requires_grad_()
+    gradients = []
+    for engine in ("block", "cuda", "graph", "reference"):
+        output, _ = scan(x, weight, engine=engine)
+        gradients.append(torch.autograd.grad(output.sum(), weight)[0].double())
+    *found, exact = gradients
+    assert distance(found, [exact] * 3) < TOLERANCE["tf32"]
+
+
+@pytest.mark.parametrize(("dtype", "units"), [("float32", 64), ("bfloat16", 20)])
+def test_the_doctor_finds_it_right(capsys, dtype, units):
+    assert main(["doctor", "--device", "cuda", "--dtype", dtype, "--units", str(units)]) == 0
+    told = capsys.readouterr().out
+    assert "\nblock       right" in told
+    assert ": engine block" in told
 
 
 def test_layers_directions_and_packing():

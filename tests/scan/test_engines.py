@@ -16,6 +16,7 @@ from rda.activations import ATTENTION, Choices
 from rda.functional import LogState, scan
 from rda.scan import dispatch
 from rda.scan.fused import scan_backward_op, scan_op
+from rda.scan.kernels import recurrent_gradient
 
 ENGINES = ("cpu", "torch")
 RDA_EXP_TANH, RDA_SIGMOID_ID = Choices(), Choices("sigmoid", "identity", "identity")
@@ -497,6 +498,39 @@ def test_lengths_that_nobody_could_check_do_not_read_beyond_the_buffers(engine):
         for lengths in ([6, 9, -4], [6, 6, 0])
     ]
     assert torch.equal(*given)
+
+
+@pytest.mark.parametrize("name", ["cpu", "torch", "reference"])
+def test_a_state_is_a_tensor_of_its_own(name):
+    x, weight = torch.randn(5, 2, 12), torch.randn(9, 3, requires_grad=True)
+    _, final = scan(x, weight, engine=name)
+    for part in final:
+        part.detach_()
+    _, state = rda.RDA(4, 3, engine=name)(torch.randn(5, 2, 4))
+    for part in state:
+        part.detach_()
+
+
+@pytest.mark.parametrize("name", ["cpu", "torch", "reference"])
+@pytest.mark.parametrize(("time", "batch"), [(1, 1), (3, 1), (1, 2)])
+def test_what_was_given_is_left_alone(name, time, batch):
+    x, weight = torch.randn(time, batch, 12), torch.randn(9, 3)
+    before = x.clone()
+    scan(x, weight, engine=name)
+    assert torch.equal(x, before)
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize(("time", "batch"), [(1, 1), (5, 1), (5, 3), (1, 3)])
+def test_the_recurrent_gradient_of_any_layout(time, batch, reverse):
+    h = torch.randn(time, batch, 4)
+    d_gates = torch.randn(batch, time, 16).transpose(0, 1)  # of one row, torch's strides are odd
+    if batch > 1:
+        d_gates = d_gates.contiguous()
+    later, earlier = (d_gates[:-1], h[1:]) if reverse else (d_gates[1:], h[:-1])
+    expected = torch.einsum("tbg,tbh->gh", later[..., 4:], earlier)
+    found = recurrent_gradient(d_gates[..., 4:], h, None, None, reverse)
+    torch.testing.assert_close(found, expected)
 
 
 def test_a_callable_goes_to_the_reference_and_that_is_said_once(monkeypatch):

@@ -2,7 +2,9 @@
 
 import pytest
 import torch
+from torch.fx.experimental.proxy_tensor import make_fx
 
+from rda.functional import scan
 from rda.scan.cuda import choosing, grid, launching
 from rda.scan.cuda.choosing import WAYS, quickest
 from rda.scan.cuda.grid import CLUSTERS, SHARED_BYTES, WIDEST
@@ -87,8 +89,8 @@ def test_four_gates_leave_room_for_fewer_units(h200, monkeypatch):
 
 def test_a_gpu_without_clusters_has_blocks(h200, monkeypatch):
     monkeypatch.setitem(WAYS, "cuda", WAYS["cuda"]._replace(obstacle=lambda layer: "no clusters"))
-    unseen = layer("fp32", 127, 2000)
-    assert quickest(unseen) == "block"
+    assert quickest(layer("fp32", 128, 2048)) == "block"
+    assert quickest(layer("fp32", 128, 2049)) == "graph"
 
 
 def test_a_large_lstm_in_bf16_goes_step_by_step(h200):
@@ -101,6 +103,15 @@ def test_there_is_a_limit_for_every_size_that_a_cluster_holds(h200, monkeypatch,
     monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", precision != "fp32")
     for units in range(1, 600):
         assert quickest(layer(precision, units, 7)) in ("block", "cuda", "grid", "graph")
+
+
+def test_a_symbol_for_the_batch_is_traced_without_torch_compile():
+    def outputs(x, weight):
+        return scan(x, weight)[0]
+
+    tensors = torch.randn(5, 2, 32), torch.randn(24, 8)
+    traced = make_fx(outputs, tracing_mode="symbolic")(*tensors)
+    assert torch.equal(traced(*tensors), outputs(*tensors))
 
 
 def test_a_size_that_is_a_symbol_is_traced(h200):

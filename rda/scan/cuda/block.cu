@@ -103,7 +103,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
   });
 
   const int length = place.active ? sizes.length(lengths, row) : 0;
-  Unit state;
+  Unit state{};
   state.prepare(unit_memory, place.active, unit);
   state.start(unit_memory, place.active, row, unit);
   if (place.writes) h[0][place.line][unit] = state.hidden();

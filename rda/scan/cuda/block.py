@@ -13,13 +13,13 @@ LARGEST, WEIGHTS = 128, 384
 
 def obstacle(layer: Layer) -> str | None:
     """Why the kernel cannot serve a layer, or None."""
-    common = launching.obstacle(layer, 8, "tf32 and bf16")
+    common = launching.obstacle(layer, 8, "an Ampere GPU or a later one")
     if common is not None:
         return common
     if layer.product == "bf16":
         return "it multiplies in float32, and this is bf16"
     if layer.units > LARGEST or layer.gates * _padded(layer.units) > WEIGHTS:
-        largest = min(LARGEST, WEIGHTS // layer.gates // 16 * 16)
+        largest = min(LARGEST, WEIGHTS // max(layer.gates, 1) // 16 * 16)
         return f"a block holds {largest} units of {layer.gates} gates, and these are {layer.units}"
     return None
 

@@ -13,7 +13,10 @@ MOST_ROWS_OF_BLOCKS = {
     "tf32": {64: 2048, 112: 264, 128: 0},
     "fp32": {80: 2048, 112: 1024, 128: 128},
 }
-"""Rows up to which blocks of their own beat clusters, by precision and units (docs/kernels.md)."""
+"""Rows up to which blocks of their own beat clusters, by precision and units."""
+
+MOST_ROWS_WITHOUT_CLUSTERS = 2048
+"""And steps, where there are none: blocks wait in line, and a product for all rows does not."""
 
 MOST_ROWS = {
     "tf32": {4: 2048, 8: 1024, 12: 384, 16: 192},
@@ -42,13 +45,19 @@ class Way(NamedTuple):
 
 def _remembered(question: Question) -> Question:
     """For it is asked with every call, mostly about the same layers."""
-    known = lru_cache(maxsize=1024)(question)
 
     def answer(layer: Layer) -> str | None:
-        # While torch.compile traces, sizes may be symbols.
-        return question(layer) if torch.compiler.is_compiling() else known(layer)
+        # Whatever traces may have symbols for sizes.
+        if torch.compiler.is_compiling() or not type(layer.units) is type(layer.batch) is int:
+            return question(layer)
+        return _known(question, layer)
 
     return answer
+
+
+@lru_cache(maxsize=4096)
+def _known(question: Question, layer: Layer) -> str | None:
+    return question(layer)
 
 
 def _quicker(layer: Layer, where: str) -> str:
@@ -56,11 +65,11 @@ def _quicker(layer: Layer, where: str) -> str:
 
 
 def _slower_in_blocks(layer: Layer) -> str | None:
-    limits = MOST_ROWS_OF_BLOCKS[layer.product]
-    most = next(rows for largest, rows in limits.items() if layer.units <= largest)
-    if layer.batch <= most or WAYS["cuda"].obstacle(layer) is not None:
-        return None
-    return _quicker(layer, "in clusters")
+    most = MOST_ROWS_WITHOUT_CLUSTERS
+    if WAYS["cuda"].obstacle(layer) is None:
+        limits = MOST_ROWS_OF_BLOCKS[layer.product]
+        most = next(rows for largest, rows in limits.items() if layer.units <= largest)
+    return None if layer.batch <= most else _quicker(layer, "elsewhere")
 
 
 def _slower_in_a_cluster(layer: Layer) -> str | None:

@@ -1,5 +1,5 @@
-// What every unit and all ways to run one (onchip.cu, grid.cu, steps.cu) share. PRODUCT: 0 tf32, 1 float32
-// (on chip as three products of tf32), 2 bf16.
+// What every unit and all ways to run one (block.cu, onchip.cu, grid.cu, steps.cu) share. PRODUCT: 0 tf32,
+// 1 float32 (in a cluster as three products of tf32), 2 bf16.
 
 typedef unsigned int u32;
 typedef unsigned long long u64;

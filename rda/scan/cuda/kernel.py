@@ -22,7 +22,7 @@ UnitBackward = structure(
 
 
 class GpuKernel:
-    """The recurrence, run on chip or step by step, its products in one precision."""
+    """The recurrence, run in one of the ways of a GPU, its products in one precision."""
 
     takes_no_start = True
 
@@ -73,7 +73,7 @@ class GpuKernel:
         reverse: bool,
     ) -> tuple[Tensor, Tensor | None, Tensor | None]:
         time, batch, _ = kept.output.shape
-        d_input = torch.empty_like(kept.saved)
+        d_input = kept.saved.new_empty(kept.saved.shape)
         d_r0, d_l0 = (None if r0 is None else torch.empty_like(r0) for _ in range(2))
         if not kept.averages.numel():
             kept = kept._replace(averages=kept.output)

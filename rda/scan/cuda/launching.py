@@ -1,4 +1,4 @@
-"""What both ways to run a unit on a GPU share: arguments, precision, compiling."""
+"""What all ways to run a unit on a GPU share: arguments, precision, compiling."""
 
 import ctypes
 import threading

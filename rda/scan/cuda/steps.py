@@ -26,10 +26,13 @@ KERNELS = (
 
 def obstacle(layer: Layer) -> str | None:
     """Why this cannot serve a layer, or None."""
+    common = launching.obstacle(layer, 8, "tf32 and bf16")
+    if common is not None:
+        return common
     if layer.batch * layer.units >= 2**31:
         sizes = f"{layer.batch} times {layer.units}"
         return f"it counts rows times units in 31 bits, and these are {sizes}"
-    return launching.obstacle(layer, 8, "tf32 and bf16")
+    return None
 
 
 @cache
