@@ -250,7 +250,7 @@ def _first(use: Entry) -> str:
 def _was_late(use: Entry) -> bool:
     """Whether one of the two had nothing left to compile, so that they never met."""
     spent = [answer.get("seconds", math.inf) for answer in use["together"]]
-    return min(spent) < use["empty_cache"].get("seconds", 0.0) / 2
+    return bool(min(spent) < use["empty_cache"].get("seconds", 0.0) / 2)
 
 
 def _seconds(answer: Entry) -> str:
