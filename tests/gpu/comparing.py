@@ -82,6 +82,39 @@ def error(engine, time, batch, units, choices, product, lengths=None, reverse=Fa
     return distance(found, exact)
 
 
+def split_and_whole(engine, batch, units, product):
+    """Outputs of 13 and of 17 steps and the final state: in two scans, and in a single one."""
+    kinds = [torch.bfloat16 if product == "bf16" else torch.float32] * 4 + [torch.float32] * 2
+    tensors = draw(30, batch, units, 6, RDA)
+    ready = (t.to("cuda", kind) for t, kind in zip(tensors, kinds, strict=True))
+    x, weight, input_weight, bias, *start = ready
+    options = {"input_weight": input_weight, "bias": bias, "engine": engine}
+    whole, final = scan(x, weight, LogState(*start), **options)
+    first, middle = scan(x[:13], weight, LogState(*start), **options)
+    second, last = scan(x[13:], weight, middle, **options)
+    return (first, second, *last), (whole[:13], whole[13:], *final)
+
+
+def stays_finite(engine, units, choices, product):
+    """Whether everything does where logits are some ten thousand."""
+    tensors = draw(40, 9, units, 6, choices)
+    results = []
+    for scale in (1e4, -1e4):
+        tensors[3][:] = scale * torch.sign(tensors[3])
+        results += run(tensors, choices, engine, torch.float32, product)
+    return all(part.isfinite().all() for part in results)
+
+
+def a_thousand_agree(engine, batch, units, product):
+    """Whether so many launches give the same bits."""
+    tensors = [t.to("cuda") for t in draw(20, batch, units, 6, RDA)]
+    first = run(tensors, RDA, engine, torch.float32, product)
+    return all(
+        all(map(torch.equal, first, run(tensors, RDA, engine, torch.float32, product)))
+        for _ in range(1000)
+    )
+
+
 def replayed_and_run(layer, x):
     """Output and gradients on new values of x: from a CUDA graph of the layer, and without it."""
 

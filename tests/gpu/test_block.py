@@ -9,21 +9,21 @@ from comparing import (
     RDA,
     RWA,
     TOLERANCE,
+    a_thousand_agree,
     baseline_error,
     check_op,
     distance,
-    draw,
     error,
     on_another_stream,
     packed_error,
     plain_and_compiled,
     replayed_and_run,
-    run,
+    split_and_whole,
+    stays_finite,
 )
 
 import rda
 from rda.cli import main
-from rda.equations import LogState
 from rda.scan.dispatch import EngineUnavailableError, scan
 
 # In tf32 the products before and after the recurrence are torch's own, with that error.
@@ -73,35 +73,22 @@ def test_ragged_rows_in_both_directions(choices, reverse, repeated, product):
 
 @without_bf16
 def test_a_split_sequence_is_the_whole(product):
-    tensors = draw(30, 9, 66, 6, RDA)
-    x, weight, input_weight, bias, r, l = (t.to("cuda", torch.float32) for t in tensors)
-    options = {"input_weight": input_weight, "bias": bias, "engine": "block"}
-    whole, final = scan(x, weight, LogState(r, l), **options)
-    first, middle = scan(x[:13], weight, LogState(r, l), **options)
-    second, last = scan(x[13:], weight, middle, **options)
-    assert torch.equal(first, whole[:13])
+    split, whole = split_and_whole("block", 9, 66, product)
+    assert torch.equal(split[0], whole[0])
     # The state between is rounded to float32, the kernel's own weight has more digits.
-    found = [part.double() for part in (second, *last)]
-    assert distance(found, [part.double() for part in (whole[13:], *final)]) < TOLERANCE[product]
+    found, expected = ([part.double() for part in parts[1:]] for parts in (split, whole))
+    assert distance(found, expected) < TOLERANCE[product]
 
 
 @without_bf16
 def test_logits_of_any_size_stay_finite(choices, product):
-    tensors = draw(40, 9, 37, 6, choices)
-    for scale in (1e4, -1e4):
-        tensors[3][:] = scale * torch.sign(tensors[3])
-        found = run(tensors, choices, "block", torch.float32, product)
-        assert all(part.isfinite().all() for part in found)
+    assert stays_finite("block", 37, choices, product)
 
 
 @without_bf16
 @pytest.mark.parametrize("batch", [20, 200])
 def test_a_thousand_launches_are_identical(batch, product):
-    tensors = [t.to("cuda") for t in draw(20, batch, 100, 6, RDA)]
-    first = run(tensors, RDA, "block", torch.float32, product)
-    for _ in range(1000):
-        again = run(tensors, RDA, "block", torch.float32, product)
-        assert all(map(torch.equal, first, again))
+    assert a_thousand_agree("block", batch, 100, product)
 
 
 @without_bf16

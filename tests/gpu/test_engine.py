@@ -10,6 +10,7 @@ from comparing import (
     RDA,
     RWA,
     TOLERANCE,
+    a_thousand_agree,
     check_op,
     distance,
     draw,
@@ -18,11 +19,11 @@ from comparing import (
     packed_error,
     plain_and_compiled,
     replayed_and_run,
-    run,
+    split_and_whole,
+    stays_finite,
 )
 
 import rda
-from rda.equations import LogState
 from rda.scan.cuda.onchip import LARGEST
 from rda.scan.dispatch import EngineUnavailableError, scan, select
 
@@ -66,26 +67,15 @@ def test_ragged_rows_in_both_directions(engine, choices, reverse, product):
 
 
 def test_a_split_sequence_is_the_whole(engine, product):
-    tensors = draw(30, 9, 66, 6, RDA)
-    x, weight, input_weight, bias, r, l = (t.to("cuda", torch.float32) for t in tensors)
-    if product == "bf16":
-        x, weight, input_weight, bias = (t.bfloat16() for t in (x, weight, input_weight, bias))
-    options = {"input_weight": input_weight, "bias": bias, "engine": engine}
-    whole, final = scan(x, weight, LogState(r, l), **options)
-    first, middle = scan(x[:13], weight, LogState(r, l), **options)
-    second, last = scan(x[13:], weight, middle, **options)
-    assert torch.equal(first, whole[:13])
+    split, whole = split_and_whole(engine, 9, 66, product)
+    assert torch.equal(split[0], whole[0])
     # The state between is rounded to float32, the kernel's own weight has more digits.
-    found = [part.double() for part in (second, *last)]
-    assert distance(found, [part.double() for part in (whole[13:], *final)]) < TOLERANCE[product]
+    found, expected = ([part.double() for part in parts[1:]] for parts in (split, whole))
+    assert distance(found, expected) < TOLERANCE[product]
 
 
 def test_logits_of_any_size_stay_finite(engine, choices, product):
-    tensors = draw(40, 9, 37, 6, choices)
-    for scale in (1e4, -1e4):
-        tensors[3][:] = scale * torch.sign(tensors[3])
-        found = run(tensors, choices, engine, torch.float32, product)
-        assert all(part.isfinite().all() for part in found)
+    assert stays_finite(engine, 37, choices, product)
 
 
 def test_no_history_and_a_projected_input(engine, product):
@@ -100,11 +90,7 @@ def test_no_history_and_a_projected_input(engine, product):
 
 
 def test_a_thousand_launches_are_identical(engine, product):
-    tensors = draw(20, 20, 250, 6, RDA)
-    first = run(tensors, RDA, engine, torch.float32, product)
-    for _ in range(1000):
-        again = run(tensors, RDA, engine, torch.float32, product)
-        assert all(map(torch.equal, first, again))
+    assert a_thousand_agree(engine, 20, 250, product)
 
 
 def test_layers_directions_and_packing(engine):

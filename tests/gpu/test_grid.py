@@ -7,6 +7,7 @@ from comparing import (
     RDA,
     RWA,
     TOLERANCE,
+    a_thousand_agree,
     baseline_error,
     check_op,
     distance,
@@ -17,12 +18,13 @@ from comparing import (
     plain_and_compiled,
     replayed_and_run,
     run,
+    split_and_whole,
+    stays_finite,
 )
 
 import rda
 from rda.activations import Choices
 from rda.cli import main
-from rda.equations import LogState
 from rda.scan.cuda import grid, kernel
 from rda.scan.dispatch import EngineUnavailableError, scan, select
 
@@ -77,32 +79,16 @@ def test_ragged_rows_in_both_directions(choices, reverse):
 
 
 def test_a_split_sequence_is_the_whole():
-    tensors = draw(30, 70, 1032, 6, RDA)
-    x, weight, input_weight, bias = (t.to("cuda", torch.bfloat16) for t in tensors[:4])
-    start = LogState(*(t.to("cuda", torch.float32) for t in tensors[4:]))
-    options = {"input_weight": input_weight, "bias": bias, "engine": "grid"}
-    whole, final = scan(x, weight, start, **options)
-    first, middle = scan(x[:13], weight, start, **options)
-    second, last = scan(x[13:], weight, middle, **options)
-    assert torch.equal(torch.cat((first, second)), whole)
-    assert all(map(torch.equal, last, final))
+    assert all(map(torch.equal, *split_and_whole("grid", 70, 1032, "bf16")))
 
 
 def test_logits_of_any_size_stay_finite(choices):
-    tensors = draw(40, 9, 36, 6, choices)
-    for scale in (1e4, -1e4):
-        tensors[3][:] = scale * torch.sign(tensors[3])
-        found = run(tensors, choices, "grid", torch.float32, "bf16")
-        assert all(part.isfinite().all() for part in found)
+    assert stays_finite("grid", 36, choices, "bf16")
 
 
 @pytest.mark.parametrize("units", [252, 1800])
 def test_a_thousand_launches_are_identical(units):
-    tensors = [t.to("cuda") for t in draw(20, 20, units, 6, RDA)]
-    first = run(tensors, RDA, "grid", torch.float32, "bf16")
-    for _ in range(1000):
-        again = run(tensors, RDA, "grid", torch.float32, "bf16")
-        assert all(map(torch.equal, first, again))
+    assert a_thousand_agree("grid", 20, units, "bf16")
 
 
 def test_streams_do_not_lock_one_another():

@@ -9,16 +9,10 @@
 // matrix in registers, for the whole sequence, and of two rows each does the mathematics of one (of a
 // single row both the same).
 
-#define FULL 0xffffffffu
 #define LANES 2
 #define PADDED ((H + 15) / 16 * 16)
 #define THREADS (PADDED * LANES)
 #define AHEAD 4  // steps, because memory takes longer to answer than a step takes
-
-template <int VALUE>
-struct Constant {
-  static constexpr int value = VALUE;
-};
 
 // COUNT products with rows of floats in shared memory. The lanes take quarters in turn, so that their
 // loads are in different banks; four sums for each row or pair of rows, so that none waits for the

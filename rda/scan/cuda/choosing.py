@@ -64,18 +64,21 @@ def _quicker(layer: Layer, where: str) -> str:
     return f"{layer.batch} rows of {layer.units} units are quicker {where}"
 
 
+def _most_rows(limits: dict[int, int], size: int) -> int:
+    """The first limit whose size is not too small."""
+    return next(rows for largest, rows in limits.items() if size <= largest)
+
+
 def _slower_in_blocks(layer: Layer) -> str | None:
     most = MOST_ROWS_WITHOUT_CLUSTERS
     if WAYS["cuda"].obstacle(layer) is None:
-        limits = MOST_ROWS_OF_BLOCKS[layer.product]
-        most = next(rows for largest, rows in limits.items() if layer.units <= largest)
+        most = _most_rows(MOST_ROWS_OF_BLOCKS[layer.product], layer.units)
     return None if layer.batch <= most else _quicker(layer, "elsewhere")
 
 
 def _slower_in_a_cluster(layer: Layer) -> str | None:
     blocks = onchip.cluster_size(layer.units)
-    most = next(rows for largest, rows in MOST_ROWS[layer.product].items() if blocks <= largest)
-    if layer.batch > most:
+    if layer.batch > _most_rows(MOST_ROWS[layer.product], blocks):
         return _quicker(layer, "step by step")
     if blocks <= BLOCKS_BESIDE_GRID or layer.batch not in QUICKER_ON_GRID:
         return None

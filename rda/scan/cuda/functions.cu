@@ -4,6 +4,14 @@
 typedef unsigned int u32;
 typedef unsigned long long u64;
 
+#define FULL 0xffffffffu  // all lanes of a warp
+
+// A number that a lambda is given at compile time.
+template <int VALUE>
+struct Constant {
+  static constexpr int value = VALUE;
+};
+
 struct Sizes {
   int time, batch, reverse;
 

@@ -14,14 +14,8 @@
 #define WARPS 8
 #define THREADS (32 * WARPS)
 #define PADDED (CLUSTER * OWN)
-#define FULL 0xffffffffu
 // On one SM, where the registers of two are enough.
 #define BLOCKS_AT_ONCE (CLUSTER == 4 && !(PRODUCT == 1 && GATES == 4) ? 2 : 1)
-
-template <int VALUE>
-struct Constant {
-  static constexpr int value = VALUE;
-};
 
 // ---------------------------------------------------------------- products
 
