@@ -34,7 +34,7 @@ from torch.profiler import ProfilerActivity, profile
 import rda
 from rda.training.building import build_stepper
 from rda.training.precision import products_in
-from rda.training.settings import RunSettings, paper_settings
+from rda.training.settings import RunSettings, full_settings
 
 FEWEST_ROUNDS, MOST_ROUNDS = 5, 100
 """Of a cell of the grid."""
@@ -118,7 +118,7 @@ WHOLE = Plan(
         ("fp32", Case(250, 100, 1000, 10)),
         ("bf16", Case(1800, 128, 250, 128)),
     ),
-    overhead=paper_settings("multicopy", "RDA-exp-tanh"),
+    overhead=full_settings("multicopy", "RDA-exp-tanh"),
     overhead_steps=64,
     first_use=(("tf32", Case(250, 100, 100, 10)), ("bf16", Case(1800, 128, 100, 128))),
 )

@@ -4,12 +4,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rda import functional
+    from rda import functional, tasks, training
     from rda.catalogue import build
     from rda.cells import RDACell, RWACell
     from rda.layers import RDA, RWA
     from rda.scan.dispatch import EngineUnavailableError, EngineWarning
     from rda.state import State
+    from rda.training.by_name import train
+    from rda.training.loading import load
 
 __version__ = "0.2.0"
 
@@ -23,6 +25,10 @@ __all__ = [
     "State",
     "build",
     "functional",
+    "load",
+    "tasks",
+    "train",
+    "training",
 ]
 
 # Found at first use, so that the command line answers without waiting for torch.
@@ -35,15 +41,33 @@ _HOME = {
     "RWACell": "rda.cells",
     "State": "rda.state",
     "build": "rda.catalogue",
+    "load": "rda.training.loading",
+    "train": "rda.training.by_name",
 }
+
+EXTRA_PACKAGES = ("jinja2", "markupsafe", "matplotlib", "rich", "safetensors", "tomli_w")
+"""What training, reports and the command need beside torch: the extra "cli"."""
+
+
+def missing_extra(package: str | None) -> ModuleNotFoundError:
+    """The error that says how to install what the plain installation leaves out."""
+    return ModuleNotFoundError(
+        f"this needs the package {package}, which comes with: pip install 'rda-torch[cli]'",
+        name=package,
+    )
 
 
 def __getattr__(name: str) -> Any:
-    if name == "functional":
-        return import_module("rda.functional")
+    if name in ("functional", "tasks", "training"):
+        return import_module(f"rda.{name}")
     if name not in _HOME:
         raise AttributeError(f"module 'rda' has no attribute {name!r}")
-    value = getattr(import_module(_HOME[name]), name)
+    try:
+        value = getattr(import_module(_HOME[name]), name)
+    except ModuleNotFoundError as error:
+        if error.name not in EXTRA_PACKAGES:
+            raise
+        raise missing_extra(error.name) from error
     globals()[name] = value
     return value
 

@@ -1,29 +1,23 @@
-"""The command `rda`: names lead to commands, errors to one line and an exit code."""
+"""The command `rda`: one parser for all commands; errors become one line and an exit code."""
 
+import argparse
 import os
+import shlex
 import sys
-from collections.abc import Callable
 from contextlib import suppress
 from importlib import import_module
 from io import TextIOWrapper
+from types import ModuleType
 
-from rda.commands.arguments import UsageError
+from rda import EXTRA_PACKAGES, __version__, missing_extra
+from rda.commands.parser import Parser, UsageError, wants_help
 from rda.names import unknown_name
 
-HELP = """\
-usage: rda COMMAND ...
-
-Recurrent Discounted Attention (arXiv 1705.08480): train its units on the paper's tasks,
-look at how they learn, and compare them with RWA, LSTM and GRU.
-
-  rda train TASK UNIT [settings]       train one unit on one task; goes on where it stopped
-  rda compare TASK UNIT UNIT ...       several units on one task: a table, a picture, a page
-  rda demo                             the paper's headline in minutes, on this machine
-  rda runs                             what was trained, and how it went
-  rda show RUN                         one run: its curve, its settings, how it ended
-  rda data list | fetch | check        the data of MNIST and Wikipedia
-  rda doctor                           which engine runs here, why, and whether it is right
-
+DESCRIPTION = """\
+Recurrent Discounted Attention (arXiv 1705.08480): train its units on the paper's tasks and on
+your own, look at how they learn, and compare them with RWA, LSTM and GRU.
+"""
+EPILOG = """\
 Examples:
   rda train multicopy RDA-exp-tanh --small         the small twin of a task, in a minute
   rda train addition GRU                           the paper's own size
@@ -35,43 +29,46 @@ Every command explains itself: rda train --help, rda train multicopy --help, ...
 Exit codes: 0 done, 1 failed, 2 cannot be done as asked, 3 stopped at a limit short of the
 goal, 130 interrupted (after saving).
 """
+COMMANDS = ("train", "compare", "demo", "runs", "show", "data", "doctor")
 
-COMMANDS = {
-    "train": "rda.commands.train",
-    "compare": "rda.commands.compare",
-    "demo": "rda.commands.demo",
-    "runs": "rda.commands.runs",
-    "show": "rda.commands.show",
-    "data": "rda.commands.data",
-    "doctor": "rda.commands.doctor",
-}
+
+def build_parser(given: list[str]) -> Parser:
+    """The parser of the whole command line; help texts only where they are asked for."""
+    root = Parser(prog="rda", description=DESCRIPTION, epilog=EPILOG)
+    root.usage = "rda COMMAND ..."
+    root.add_argument("--version", action="version", version=f"rda {__version__}")
+    root.set_defaults(parser=root, command=None)
+    commands = root.add_subparsers(title="commands", dest="command", metavar="COMMAND", prog="rda")
+    explain = wants_help(given)
+    for name in COMMANDS:
+        module = _module(name)
+        parser = commands.add_parser(name, help=module.SUMMARY)
+        parser.set_defaults(parser=parser)
+        if name in given[:1] or not given:
+            module.add(parser, explain)
+    return root
+
+
+def _module(name: str) -> ModuleType:
+    return import_module(f"rda.commands.{name}")
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run one command line; returns its exit code."""
-    given = sys.argv[1:] if arguments is None else arguments
-    if not given or given[0] in ("-h", "--help", "help"):
-        print(HELP, end="")
-        return 0 if given else 2
-    if given[0] == "--version":
-        import rda
-
-        print(f"rda {rda.__version__}")
-        return 0
-    name, *rest = given
+    given = sys.argv[1:] if arguments is None else list(arguments)
     try:
-        if any("\0" in argument for argument in rest):
-            raise UsageError("an argument holds a NUL character, and no name or number does")
-        if name not in COMMANDS:
-            raise UsageError(unknown_name("command", name, COMMANDS))
-        run: Callable[[list[str]], int] = import_module(COMMANDS[name]).run
-        return run(rest)
-    except SystemExit as exit:  # a command has printed its help, or rich has lost its reader
+        return _run(given)
+    except SystemExit as exit:  # help was printed, or rich found that nobody reads any more
         if exit.code:
             _stop_printing()
         return 0
     except UsageError as error:
         print(f"rda: {error}", file=sys.stderr)
+        return 2
+    except ModuleNotFoundError as error:
+        if error.name not in EXTRA_PACKAGES:
+            raise
+        print(f"rda: {missing_extra(error.name)}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("rda: interrupted", file=sys.stderr)
@@ -80,12 +77,44 @@ def main(arguments: list[str] | None = None) -> int:
         _stop_printing()
         return 0
     except OSError as error:
-        print(f"rda: {error.strerror or error}", file=sys.stderr)
+        where = f"{error.filename}: " if error.filename else ""
+        print(f"rda: {where}{error.strerror or error}", file=sys.stderr)
         return 1
 
 
+def _run(given: list[str]) -> int:
+    if not given or given[0] == "help":
+        build_parser(["--help"]).print_help()
+        return 0 if given else 2
+    if any("\0" in argument for argument in given):
+        raise UsageError("an argument holds a NUL character, and no name or number does")
+    if not given[0].startswith("-") and given[0] not in COMMANDS:
+        raise UsageError(unknown_name("command", given[0], COMMANDS))
+    from rda.commands.train import with_settings_file
+
+    _require_task(given)
+    command = shlex.join(["rda", *given])
+    given, start = with_settings_file(given)
+    asked = build_parser(given).parse(given, argparse.Namespace(start=start))
+    if asked.command is None:
+        raise UsageError("rda needs a command (rda --help)")
+    code: int = _module(asked.command).run(asked, command)
+    return code
+
+
+def _require_task(given: list[str]) -> None:
+    """The task comes first: an option in its place would be taken for its name."""
+    if given[0] not in ("train", "compare") or wants_help(given):
+        return
+    if len(given) < 2 or given[1].startswith("-"):
+        from rda.tasks import all_tasks
+
+        name = f"rda {given[0]}"
+        raise UsageError(f"{name} needs a task: {', '.join(all_tasks())} ({name} --help)")
+
+
 def _stop_printing() -> None:
-    """Whoever read our output has gone (`rda runs | head`); nothing is left to say it to."""
+    """Nobody reads our output any more (`rda runs | head`): send the rest nowhere."""
     with suppress(OSError, ValueError):  # ValueError: not a file, where a test has replaced it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 

@@ -1,40 +1,50 @@
 """rda demo: the paper's headline, on this machine and in minutes."""
 
-import shlex
-from dataclasses import dataclass, field, replace
+import argparse
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from rda.commands.arguments import parse
 from rda.commands.compare import compare
-from rda.commands.training import Machine, Place, default_runs, defaults, usable_device
+from rda.commands.parser import Parser, add_options, given_values, make
+from rda.commands.training import Machine, Place, as_usage_errors
 from rda.labels import COMPARED
-from rda.training.settings import paper_settings, small_settings
+from rda.training.record import default_runs
+from rda.training.settings import full_settings, small_settings
 
+SUMMARY = "the paper's headline in minutes, on this machine"
 DESCRIPTION = """\
 The multiple sequence copy task (section 6.4, Table 6) with RDA-exp-tanh, RDA-sigmoid-id, RWA,
 LSTM and GRU: a small twin on a CPU, the paper's own size on a CUDA GPU. Ends with a table, a
-picture and a page. Runs that are finished are shown again, not trained again.\
+picture and a page. Runs that are finished are shown again, not trained again.
 """
 
 
 @dataclass(frozen=True)
-class DemoArguments:
-    """Where and how."""
+class DemoOptions:
+    """Where and how the demo runs."""
 
     device: str = "auto"
-    """cpu, cuda, ...; auto is the GPU where there is one."""
+    """Device: cpu, cuda, ...; auto takes the GPU where there is one."""
     runs_dir: Path = field(default_factory=default_runs)
     """Folder of runs ($RDA_RUNS)."""
     force: bool = False
     """Train again what is finished."""
 
 
-def run(given: list[str]) -> int:
+def add(parser: Parser, explain: bool) -> None:
+    """The options."""
+    parser.description = DESCRIPTION
+    add_options(parser, "options of the demo", DemoOptions, explain)
+
+
+def run(asked: argparse.Namespace, command: str) -> int:
     """Compare the five units of the paper on multicopy."""
-    asked = parse(DemoArguments(), "rda demo", given, DESCRIPTION)
-    device = usable_device(asked.device)
-    size = small_settings if device.type == "cpu" else paper_settings
-    start = size("multicopy", COMPARED[0])
-    place = Place(name="demo", runs_dir=asked.runs_dir, force=asked.force)
-    training = replace(defaults(start), machine=Machine(device=str(device)), place=place)
-    return compare(training, list(COMPARED), shlex.join(["rda", "demo", *given]))
+    options: DemoOptions = make(DemoOptions, given_values(asked, DemoOptions))
+    from rda.training.resources import find_device
+
+    with as_usage_errors():
+        device = find_device(options.device)
+    size = small_settings if device.type == "cpu" else full_settings
+    runs = [size("multicopy", unit) for unit in COMPARED]
+    place = Place(name="demo", runs_dir=options.runs_dir, force=options.force)
+    return compare(runs, Machine(device=str(device)), place, command)

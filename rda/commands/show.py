@@ -1,39 +1,44 @@
-"""rda show: one run, its curve on the terminal and as a picture."""
+"""rda show: one run, its curve in the terminal and as a picture."""
 
+import argparse
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from rich.console import Console
-
-from rda.commands.arguments import UsageError, parse, wants_help
-from rda.commands.training import default_runs
+from rda.commands.parser import Parser, UsageError, add_options, given_values, make
 from rda.names import unknown_name
-from rda.report.wording import printable
-from rda.training.record import KILLED, PICTURE, SETTINGS, Record, RecordError, run_folders
+from rda.training.record import PICTURE, SETTINGS, Record, default_runs, run_folders
 from rda.training.settings_file import to_toml
+from rda.training.status import INTERRUPTED, KILLED, RecordError
 
+SUMMARY = "one run: its curve, its settings, how it ended"
 DESCRIPTION = """\
 One run: what was set, how it ended, its curves here and as curves.png in its folder. RUN is a
-name that `rda runs` lists, or a folder.\
+name that `rda runs` lists, or a folder.
 """
 
 
 @dataclass(frozen=True)
-class ShowArguments:
+class ShowOptions:
     """Where to look."""
 
     runs_dir: Path = field(default_factory=default_runs)
     """Folder of runs ($RDA_RUNS)."""
 
 
-def run(given: list[str]) -> int:
+def add(parser: Parser, explain: bool) -> None:
+    """The run and the options."""
+    parser.description = DESCRIPTION
+    parser.add_argument("run", nargs="?", metavar="RUN", help="a name, or a folder")
+    add_options(parser, "options of show", ShowOptions, explain)
+
+
+def run(asked: argparse.Namespace, command: str) -> int:
     """Print the run and write its picture."""
-    if not given or given[0].startswith("-"):
-        if not wants_help(given):
-            raise UsageError("rda show needs a run: rda runs lists them")
-        parse(ShowArguments(), "rda show RUN", given, DESCRIPTION)
-    name, *rest = given
-    asked = parse(ShowArguments(), "rda show RUN", rest, DESCRIPTION)
+    if not asked.run:
+        raise UsageError("rda show needs a run: rda runs lists them")
+    runs: Path = make(ShowOptions, given_values(asked, ShowOptions)).runs_dir
+    from rich.console import Console
+
     from rda.report.curves import panels
     from rda.report.figure import save_curves
     from rda.report.summary import summarise
@@ -42,7 +47,8 @@ def run(given: list[str]) -> int:
 
     console = Console()
     try:
-        record = _find(name, asked.runs_dir)
+        record = _find(asked.run, runs)
+        record.verify()
         console.print(runs_table([summarise(record)], console.width))
         for panel in panels([record]):
             console.print(draw(panel, width=min(console.width, 100)))
@@ -61,14 +67,19 @@ def run(given: list[str]) -> int:
 
 
 def _ending(record: Record) -> str:
+    from rda.report.wording import printable
+
     status = record.status
+    goes_on = f"it continues with: {printable(record.command or 'the command that started it')}"
     if status.state == KILLED:
-        command = record.environment[-1]["command"] if record.environment else "its command"
-        return f"killed at step {status.step} or later; it goes on with: {command}"
-    return f"{status.state}: {status.reason}" if status.reason else status.state
+        return f"killed at step {status.step} or later; {goes_on}"
+    ending = ": ".join(filter(None, (status.state, status.reason)))
+    return printable(f"{ending}; {goes_on}" if status.state == INTERRUPTED else ending)
 
 
 def _find(name: str, runs: Path) -> Record:
+    from rda.report.wording import printable
+
     for folder in (runs / name, Path(name)):
         if (folder / SETTINGS).is_file():
             return Record(folder)

@@ -1,62 +1,40 @@
-"""What `train`, `compare` and `demo` share: from arguments to a trained run."""
+"""What `train`, `compare` and `demo` share: from a command line to a trained run."""
 
-import hashlib
-import json
-import os
-import re
+import argparse
+import shlex
+import textwrap
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING
 
-from rda.commands.arguments import UsageError
-from rda.commands.progress import TrainingProgress, check_tensorboard, fetching
-from rda.data.errors import DataError
-from rda.data.store import load
-from rda.tasks.settings import TaskSettings, check_at_least
-from rda.training.record import (
-    FAILED,
-    FINISHED,
-    INTERRUPTED,
-    STOPPED,
-    RecordError,
-    Status,
-    check_name,
-)
-from rda.training.settings import (
-    Limits,
-    Recipe,
-    RunSettings,
-    paper_settings,
-    small_settings,
-)
-from rda.training.settings_file import to_table
+from rda.commands.parser import Parser, UsageError, add_options, given_values, make
+from rda.labels import COMPARED, UNIT_LABELS, unit_label
+from rda.settings import Limits, Recipe, check_at_least
+from rda.tasks import Task, all_tasks
+from rda.training.record import Record, check_name, default_runs
+from rda.training.settings import RunSettings, full_settings, small_settings, with_changes
+from rda.training.status import FAILED, FINISHED, INTERRUPTED, STOPPED, RecordError, Status
 
 if TYPE_CHECKING:
-    import torch
-
-ChosenTask = TypeVar("ChosenTask", bound=TaskSettings)
+    from rda.training.progress import TrainingProgress
 
 EXIT_CODES = {FINISHED: 0, FAILED: 1, STOPPED: 3, INTERRUPTED: 130}
 
 
-def default_runs() -> Path:
-    """$RDA_RUNS, or `runs` here."""
-    return Path(os.environ.get("RDA_RUNS") or "runs")
-
-
 @dataclass(frozen=True)
 class Machine:
-    """What it runs on."""
+    """Where a run is computed."""
 
     device: str = "auto"
-    """cpu, cuda, cuda:1, ...; auto is the GPU where there is one."""
+    """Device: cpu, cuda, cuda:1, ...; auto takes the GPU where there is one."""
     engine: str = "auto"
-    """Of RDA and RWA, `rda doctor` lists them; "torch" also takes torch's own LSTM and GRU."""
+    """Engine that runs the unit; `rda doctor` lists those of RDA and RWA. LSTM and GRU know the
+    GPU engines, and torch for torch's own implementation."""
     threads: int = 0
-    """CPU threads; 0 for as many as torch takes."""
+    """Number of CPU threads; 0 leaves it to torch."""
 
     def __post_init__(self) -> None:
         check_at_least("threads", self.threads, 0)
@@ -64,16 +42,17 @@ class Machine:
 
 @dataclass(frozen=True)
 class Place:
-    """Where it is kept."""
+    """Where a run is recorded, and where its data comes from."""
 
     name: str = ""
-    """Name of the run, or of the comparison; else made of task, unit and seed."""
+    """Name of the run or of the comparison; by default made of task, unit and seed."""
     runs_dir: Path = field(default_factory=default_runs)
     """Folder of runs ($RDA_RUNS)."""
     data_dir: str = ""
-    """Folder with MNIST or enwik8, gz, zip or raw ($RDA_DATA); else they are downloaded."""
+    """Folder with MNIST or enwik8, as .gz, .zip or plain files ($RDA_DATA); what is missing is
+    downloaded."""
     checkpoint_minutes: float = 1.0
-    """Between checkpoints; 0 for one after every step."""
+    """Minutes between checkpoints; 0 saves one after every step."""
     force: bool = False
     """Start over, even where the run is finished."""
     tensorboard: bool = False
@@ -83,62 +62,90 @@ class Place:
         check_at_least("checkpoint_minutes", self.checkpoint_minutes, 0)
 
 
-@dataclass(frozen=True)
-class Training(Generic[ChosenTask]):
-    """What can be set about training on one task."""
+def add_tasks(parser: Parser, explain: bool, units: str) -> None:
+    """A subcommand for each task, with all that can be set about training on it."""
+    tasks = parser.add_subparsers(title="tasks", dest="task", metavar="TASK", prog=parser.prog)
+    for name, task in all_tasks().items():
+        described = f"{task.__doc__ or ''}".strip()
+        where = f" ({task.reference})" if task.reference else ""
+        one = tasks.add_parser(name, help=described, description=_describe(task))
+        one.usage = f"{one.prog} {units} [--small] [options]"
+        one.set_defaults(parser=one)
+        one.add_argument("unit", nargs="*", metavar=units, help="what to train")
+        one.add_argument(
+            "--small", action="store_true", help="start from the small twin of the task"
+        )
+        full, small = task.full(), task.small()
+        for title, owner, key in (
+            (f"the task{where}", task, "task"), ("recipe", Recipe, "recipe"),
+            ("limits", Limits, "limits"),
+        ):  # fmt: skip
+            presets = [("full", getattr(full, key)), ("small", getattr(small, key))]
+            add_options(one, title, owner, explain, presets)
+        add_options(one, "machine", Machine, explain)
+        add_options(one, "record and data", Place, explain)
 
-    task: ChosenTask
-    recipe: Recipe
-    limits: Limits
-    machine: Machine = field(default_factory=Machine)
-    place: Place = field(default_factory=Place)
+
+def _describe(task: type[Task]) -> str:
+    doc = " ".join((task.__doc__ or "").split())
+    return f"{doc}\n\nUnits: {unit_list()}"
 
 
-def defaults(settings: RunSettings) -> Training[TaskSettings]:
-    """The arguments that would give these settings."""
-    return Training(settings.task, settings.recipe, settings.limits)
+def unit_argument(text: str) -> str:
+    """A unit by its label."""
+    try:
+        return unit_label(text)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
 
 
-def default_name(settings: RunSettings) -> str:
-    """Task, unit and seed, "small" for the small twin, a digest for any other settings."""
-    seed = settings.recipe.seed
-    for kind, usual in (("", paper_settings), ("-small", small_settings)):
-        known = usual(settings.task.name, settings.unit)
-        known = replace(known, recipe=replace(known.recipe, seed=seed), limits=settings.limits)
-        if settings == known:
-            return f"{settings.task.name}-{settings.unit}{kind}-seed{seed}"
-    table = to_table(replace(settings, limits=Limits()))
-    digest = hashlib.sha256(json.dumps(table, sort_keys=True).encode()).hexdigest()
-    return f"{settings.task.name}-{settings.unit}-seed{seed}-{digest[:6]}"
+def settings_from(asked: argparse.Namespace, unit: str) -> RunSettings:
+    """The settings that a command line asks for, for one unit."""
+    start: RunSettings = asked.start or (small_settings if asked.small else full_settings)(
+        asked.task, unit
+    )
+    changes = {
+        name: value
+        for owner in (type(start.task), Recipe, Limits)
+        for name, value in given_values(asked, owner).items()
+    }
+    settings: RunSettings = make(with_changes, {"settings": start, "changes": changes})
+    return settings
+
+
+def machine_and_place(asked: argparse.Namespace) -> tuple[Machine, Place]:
+    """Where to compute and where to record, as a command line asks for."""
+    return (
+        make(Machine, given_values(asked, Machine)),
+        make(Place, given_values(asked, Place)),
+    )
 
 
 def folder_for(place: Place, name: str) -> Path:
     """The folder of a run or a comparison; its name must be a plain one."""
-    try:
+    with as_usage_errors():
         return place.runs_dir / check_name(name)
-    except RecordError as error:
-        raise UsageError(str(error)) from error
 
 
-def check(machine: Machine, place: Place, name: str) -> None:
-    """Find out what is wrong with these arguments before anything is downloaded or trained."""
-    folder_for(place, name)
-    usable_device(machine.device)
-    _check_engine(machine.engine)
-    if place.tensorboard:
-        check_tensorboard()
+def check(machine: Machine, place: Place) -> None:
+    """Find out what is wrong with these options before anything is downloaded or trained."""
+    from rda.scan.dispatch import check_engine_name
+    from rda.training.resources import find_device
+    from rda.training.tensorboard import check_tensorboard
+
+    with as_usage_errors():
+        find_device(machine.device)
+        check_engine_name(machine.engine)
+        if place.tensorboard:
+            check_tensorboard()
 
 
-def read_files(settings: TaskSettings, place: Place) -> dict[str, bytes] | None:
-    """The data of a task that has some, downloaded where it is not there."""
-    if settings.dataset is None:
-        return None
-    folder = Path(place.data_dir) if place.data_dir else None
-    try:
-        with fetching() as progress:
-            return load(settings.dataset, folder, fetch_missing=True, progress=progress)
-    except DataError as error:
-        raise UsageError(str(error)) from error
+def read_files(settings: RunSettings, place: Place) -> dict[str, bytes] | None:
+    """The data set of a task that has one, downloaded where it is missing."""
+    from rda.training.running import read_files as read
+
+    with as_usage_errors():
+        return read(settings, place.data_dir or None)
 
 
 def train_one(
@@ -147,82 +154,79 @@ def train_one(
     place: Place,
     name: str,
     files: dict[str, bytes] | None,
-    progress: TrainingProgress,
-) -> tuple[Path, Status]:
-    """One run, from where it stands to its end; its folder and how it ended."""
+    progress: "TrainingProgress",
+    command: str,
+) -> Record:
+    """One run, from where it stands to its end."""
+    from rda.training.running import train
+
     folder = folder_for(place, name)
-    device = usable_device(machine.device)
-    _use_threads(machine.threads)
-    from rda.scan.dispatch import EngineUnavailableError
-    from rda.training.building import build_stepper
-    from rda.training.loop import train
-    from rda.training.run import Run
-
-    try:
-        with _impossible_as_usage(), _warnings_as_lines(progress):
-            stepper = build_stepper(settings, device, machine.engine, files)
-            with (
-                Run(folder, settings, force=place.force) as run,
-                progress.watching(settings, folder, place.tensorboard),
-            ):
-                seconds = 60 * place.checkpoint_minutes
-                status = train(run, stepper, progress, checkpoint_seconds=seconds)
-    except (RecordError, EngineUnavailableError) as error:
-        raise UsageError(str(error)) from error
-    return folder, status
-
-
-def usable_device(name: str) -> "torch.device":
-    """The device by its name, or the GPU, if there is one, for "auto"."""
-    import torch
-
-    if name == "auto":
-        name = "cuda" if torch.cuda.is_available() else "cpu"
-    try:
-        device = torch.device(name)
-        torch.empty(1, device=device)
-        torch.Generator(device)
-    except (RuntimeError, AssertionError, NotImplementedError) as error:
-        reason = str(error).splitlines()[0]
-        raise UsageError(f"device {name!r} cannot be used: {reason}") from error
-    return device
-
-
-def _use_threads(threads: int) -> None:
-    import torch
-
-    if threads:
-        torch.set_num_threads(threads)
-
-
-def _check_engine(engine: str) -> None:
-    from rda.scan.dispatch import check_engine_name
-
-    try:
-        check_engine_name(engine)
-    except ValueError as error:
-        raise UsageError(str(error)) from error
+    with as_usage_errors(), _warnings_as_lines(progress), progress.watching(settings):
+        return train(
+            settings,
+            folder,
+            device=machine.device,
+            engine=machine.engine,
+            threads=machine.threads,
+            files=files,
+            force=place.force,
+            checkpoint_minutes=place.checkpoint_minutes,
+            tensorboard=place.tensorboard,
+            listener=progress,
+            command=command,
+        )
 
 
 @contextmanager
-def _warnings_as_lines(progress: TrainingProgress) -> Iterator[None]:
-    """A warning is a line like any other, not a place in our source."""
+def as_usage_errors() -> Iterator[None]:
+    """Everything that can be wrong with what was asked for, as one line and exit code 2."""
+    from rda.data.errors import DataError
+    from rda.scan.dispatch import EngineUnavailableError
+    from rda.training.resources import DeviceError, NotEnoughMemoryError
+    from rda.training.tensorboard import MissingPackageError
+
+    try:
+        yield
+    except (
+        RecordError, DataError, EngineUnavailableError, DeviceError, NotEnoughMemoryError,
+        MissingPackageError,
+    ) as error:  # fmt: skip
+        raise UsageError(" ".join(str(error).split())) from error
+
+
+@contextmanager
+def _warnings_as_lines(progress: "TrainingProgress") -> Iterator[None]:
+    """Show a warning as a line, without the place in our source that it came from."""
     with warnings.catch_warnings():
         warnings.showwarning = lambda message, *rest: progress.say(f"note: {message}")
         yield
 
 
-@contextmanager
-def _impossible_as_usage() -> Iterator[None]:
-    """Sizes that no memory holds are a wish that cannot be met, not a fault of ours."""
-    try:
-        yield
-    except MemoryError as error:
-        raise UsageError("not enough memory for these sizes") from error
-    except RuntimeError as error:
-        reason = str(error).splitlines()[0]
-        if any(word in reason.lower() for word in ("alloc", "out of memory", "overflow")):
-            wanted = re.search(r"allocate [\d.]+ \w+", reason)
-            what = f": could not {wanted[0]}" if wanted else ""
-            raise UsageError(f"these sizes need more memory than there is{what}") from error
-        raise
+def outcome(unit: str, status: Status) -> str:
+    """One line on how a run ended."""
+    rate = f", {status.step / status.seconds:.3g} steps/s" if status.seconds else ""
+    line = f"{unit}: {status.state}, {status.reason} ({status.step} steps{rate})"
+    if status.test:
+        tested = (f"{name.replace('_', ' ')} {value:.4g}" for name, value in status.test.items())
+        line += f"; best at step {status.best_step}: {', '.join(tested)}"
+    if status.skipped_steps:
+        line += f"; {status.skipped_steps} steps skipped, their gradients were not finite"
+    if status.state == FAILED:
+        line += "; the last good checkpoint is kept"
+    if status.state == INTERRUPTED:
+        line += "; everything is saved, the same command continues from there"
+    return line
+
+
+def show_command(folder: Path) -> str:
+    """The command that shows this run, wherever its folder is."""
+    runs = folder.parent
+    where = [] if runs == default_runs() else ["--runs-dir", str(runs)]
+    return shlex.join(["rda", "show", folder.name, *where])
+
+
+def unit_list() -> str:
+    """The units in words."""
+    others = ", ".join(label for label in UNIT_LABELS if label not in COMPARED)
+    names = f"{', '.join(COMPARED)}; RDA is {unit_label('RDA')}. Section 6.2 has others: {others}."
+    return textwrap.fill(names, 92, break_on_hyphens=False)

@@ -140,3 +140,6 @@ ENGINES: dict[str, Engine] = {
     ),
 }
 """Every engine by name, the one that `auto` prefers first."""
+
+FEW_LAUNCHES = tuple(WAYS)
+"""Engines that run a sequence in a few launches: a CUDA graph of a training step stays short."""

@@ -1,1 +1,24 @@
-"""The paper's tasks: batches, loss, metric and goal. A task knows no unit."""
+"""The paper's tasks and people's own. A task knows no unit.
+
+`Task` is the class to derive from, `register` makes a task known. docs/tasks.md shows a whole one.
+"""
+
+from rda.settings import Goal, Limits, Recipe
+from rda.tasks.registry import TaskError, all_tasks, find_task, register
+from rda.tasks.task import Batch, Part, Preset, Source, Task, bits
+
+__all__ = [
+    "Batch",
+    "Goal",
+    "Limits",
+    "Part",
+    "Preset",
+    "Recipe",
+    "Source",
+    "Task",
+    "TaskError",
+    "all_tasks",
+    "bits",
+    "find_task",
+    "register",
+]

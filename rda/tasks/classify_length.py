@@ -1,35 +1,63 @@
 """Classify length: was the sequence longer than half of the longest?"""
 
-import torch
-from torch import Generator, Tensor
-from torch.nn import functional as F
+from __future__ import annotations
 
-from rda.tasks.settings import ClassifyLength
-from rda.tasks.task import Batch, Task
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from rda.settings import Goal, Recipe
+from rda.tasks.registry import register
+from rda.tasks.task import Batch, Preset, Task
+
+if TYPE_CHECKING:
+    from torch import Generator, Tensor
 
 
-class ClassifyLengthTask(Task):
-    """Lengths uniform in 1 to `longest`, one feature uniform in [0, 1) a step, zeros after."""
+@register
+@dataclass(frozen=True)
+class ClassifyLength(Task):
+    """Tell whether a sequence is longer than half of the longest possible one."""
 
+    name = "classify-length"
+    title = "Classify length"
+    reference = "section 6.3, Table 2"
+    goal = Goal("accuracy", ">=", 1.0)
+    minima: ClassVar = {"longest": 2}
     input_size = 1
     output_size = 1
 
-    def __init__(self, settings: ClassifyLength, device: torch.device) -> None:
-        super().__init__(settings, device)
-        self.longest = settings.longest
-        self.middle = settings.longest // 2
-        self.chance = (self.longest - self.middle) / self.longest
+    longest: int = 1000
+    """Lengths are uniform between 1 and this."""
+
+    @classmethod
+    def full(cls) -> Preset:
+        return Preset(cls(), Recipe(learn_initial_state=True))
+
+    @classmethod
+    def small(cls) -> Preset:
+        recipe = Recipe(hidden_size=32, batch_size=64, learn_initial_state=True)
+        return Preset(cls(longest=40), recipe)
+
+    @property
+    def chance(self) -> float:
+        return (self.longest - self.longest // 2) / self.longest
 
     def batch(self, generator: Generator, batch_size: int) -> Batch:
+        """One feature, uniform in [0, 1), at every step of a sequence; zeros after its end."""
+        import torch
+
+        device = generator.device
         lengths = torch.randint(
-            1, self.longest + 1, (batch_size,), generator=generator, device=self.device
+            1, self.longest + 1, (batch_size,), generator=generator, device=device
         )
-        values = torch.rand((self.longest, batch_size), generator=generator, device=self.device)
-        steps = torch.arange(self.longest, device=self.device).unsqueeze(1)
+        values = torch.rand((self.longest, batch_size), generator=generator, device=device)
+        steps = torch.arange(self.longest, device=device).unsqueeze(1)
         values = torch.where(steps < lengths, values, 0.0)
-        return Batch(values.unsqueeze(-1), (lengths > self.middle).float(), lengths)
+        return Batch(values.unsqueeze(-1), (lengths > self.longest // 2).float(), lengths)
 
     def losses(self, prediction: Tensor, target: Tensor) -> Tensor:
+        from torch.nn import functional as F
+
         return F.binary_cross_entropy_with_logits(prediction.squeeze(-1), target, reduction="none")
 
     def score(self, prediction: Tensor, target: Tensor, loss: Tensor) -> Tensor:

@@ -1,68 +1,148 @@
-"""Copy and multicopy: remember symbols, say them after the recall symbol, else stay blank.
+"""Copy and multicopy: remember symbols and repeat them after the recall symbol.
 
-Symbols 0 to alphabet - 1 carry data, `alphabet` is blank, `alphabet + 1` is recall. Recall is
-never an answer, so there is one class fewer than there are inputs.
+Symbols 0 to alphabet - 1 carry data, `alphabet` is the blank, `alphabet + 1` asks for the recall.
+At all other steps the right answer is the blank. The recall symbol is never an answer, so there
+is one class fewer than there are input symbols.
 """
 
-import torch
-from torch import Generator, Tensor
+from __future__ import annotations
 
-from rda.tasks.settings import Copy, MultiCopy
-from rda.tasks.task import Batch, Classification
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from rda.settings import Goal, Limits, Recipe
+from rda.tasks.registry import register
+from rda.tasks.task import Batch, Preset, Task
+
+if TYPE_CHECKING:
+    from torch import Generator, Tensor
 
 
-class _Copying(Classification):
+class _Copying(Task):
+    """What both have in common."""
+
     symbolic = True
     reads_every_step = True
 
-    def __init__(self, settings: Copy | MultiCopy, device: torch.device) -> None:
-        super().__init__(settings, device)
-        self.symbols = settings.symbols
-        self.blank = settings.alphabet
-        self.recall = settings.alphabet + 1
-        self.input_size = settings.alphabet + 2
-        self.output_size = settings.alphabet + 1
+    alphabet: int
+
+    @property
+    def input_size(self) -> int:
+        return self.alphabet + 2
+
+    @property
+    def output_size(self) -> int:
+        return self.alphabet + 1
+
+    @property
+    def blank(self) -> int:
+        """The symbol that carries no data."""
+        return self.alphabet
+
+    @property
+    def recall(self) -> int:
+        """The symbol that asks for the answer."""
+        return self.alphabet + 1
 
     def _draw(self, shape: tuple[int, ...], generator: Generator) -> Tensor:
-        return torch.randint(self.blank, shape, generator=generator, device=self.device)
+        import torch
 
-    def _blanks(self, shape: tuple[int, ...]) -> Tensor:
-        return torch.full(shape, self.blank, device=self.device)
+        return torch.randint(self.blank, shape, generator=generator, device=generator.device)
+
+    def _blanks(self, shape: tuple[int, ...], generator: Generator) -> Tensor:
+        import torch
+
+        return torch.full(shape, self.blank, device=generator.device)
 
 
-class CopyTask(_Copying):
-    """Symbols first, then blanks with one recall, uniform where the answer still fits."""
+@register
+@dataclass(frozen=True)
+class Copy(_Copying):
+    """Remember the first symbols and repeat them when asked."""
 
-    def __init__(self, settings: Copy, device: torch.device) -> None:
-        super().__init__(settings, device)
-        self.delay = settings.delay
-        self.length = settings.delay + 2 * settings.symbols
-        self.chance = 1 - self.symbols / self.length
+    name = "copy"
+    title = "Copy"
+    reference = "section 6.3, Table 5"
+    goal = Goal("accuracy", ">", 0.999)
+    minima: ClassVar = {"symbols": 1, "alphabet": 1, "delay": 1}
+
+    symbols: int = 10
+    """Symbols to remember."""
+    alphabet: int = 7
+    """Different symbols, without blank and recall."""
+    delay: int = 1000
+    """Steps over which the recall may fall; a sequence has this many and twice the symbols."""
+
+    @classmethod
+    def full(cls) -> Preset:
+        return Preset(cls(), limits=Limits(steps=20_000))
+
+    @classmethod
+    def small(cls) -> Preset:
+        task = cls(symbols=3, alphabet=4, delay=20)
+        return Preset(task, Recipe(hidden_size=64, batch_size=64))
+
+    @property
+    def length(self) -> int:
+        """Steps in a sequence."""
+        return self.delay + 2 * self.symbols
+
+    @property
+    def chance(self) -> float:
+        return 1 - self.symbols / self.length
 
     def batch(self, generator: Generator, batch_size: int) -> Batch:
+        """Symbols first, then blanks with one recall at a uniform step that leaves room."""
+        import torch
+
+        device = generator.device
         shown = self._draw((self.symbols, batch_size), generator)
-        recall = torch.randint(self.delay, (1, batch_size), generator=generator, device=self.device)
+        recall = torch.randint(self.delay, (1, batch_size), generator=generator, device=device)
         recall = recall + self.symbols
-        answer = torch.arange(1, self.symbols + 1, device=self.device).unsqueeze(1) + recall
-        input = self._blanks((self.length, batch_size))
+        answer = torch.arange(1, self.symbols + 1, device=device).unsqueeze(1) + recall
+        input = self._blanks((self.length, batch_size), generator)
         input[: self.symbols] = shown
         input.scatter_(0, recall, self.recall)
-        target = self._blanks((self.length, batch_size)).scatter_(0, answer, shown)
+        target = self._blanks((self.length, batch_size), generator).scatter_(0, answer, shown)
         return Batch(input, target)
 
 
-class MultiCopyTask(_Copying):
-    """Again and again: the symbols, one blank, recall, and as many blanks as symbols."""
+@register
+@dataclass(frozen=True)
+class MultiCopy(_Copying):
+    """Remember and repeat symbols again and again within one sequence."""
 
-    def __init__(self, settings: MultiCopy, device: torch.device) -> None:
-        super().__init__(settings, device)
-        self.copies = settings.copies
-        self.period = 2 * settings.symbols + 2
-        self.chance = 1 - self.symbols / self.period
+    name = "multicopy"
+    title = "Multiple sequence copy"
+    reference = "section 6.4, Table 6"
+    goal = Goal("accuracy", ">", 0.99)
+    minima: ClassVar = {"copies": 1, "symbols": 1, "alphabet": 1}
+
+    copies: int = 50
+    """Copying tasks in a sequence."""
+    symbols: int = 9
+    """Symbols to remember in each of them; a copy takes twice this many steps, and 2."""
+    alphabet: int = 7
+    """Different symbols, without blank and recall."""
+
+    @classmethod
+    def small(cls) -> Preset:
+        task = cls(copies=20, symbols=4, alphabet=4)
+        return Preset(task, Recipe(hidden_size=64, batch_size=64), Limits(steps=2000))
+
+    @property
+    def period(self) -> int:
+        """Steps in one copy."""
+        return 2 * self.symbols + 2
+
+    @property
+    def chance(self) -> float:
+        return 1 - self.symbols / self.period
 
     def batch(self, generator: Generator, batch_size: int) -> Batch:
+        """In each copy: the symbols, one blank, the recall, and as many blanks as symbols."""
         shown = self._draw((self.copies, self.symbols, batch_size), generator)
-        input = self._blanks((self.copies, self.period, batch_size))
+        input = self._blanks((self.copies, self.period, batch_size), generator)
         target = input.clone()
         input[:, : self.symbols] = shown
         input[:, self.symbols + 1] = self.recall

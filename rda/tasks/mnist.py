@@ -1,53 +1,121 @@
-"""MNIST one pixel at a time, in reading order or through one fixed permutation."""
+"""MNIST one pixel at a time, in reading order or in one fixed random order."""
+
+from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
 
-import torch
-from torch import Generator, Tensor
-from torch.nn import functional as F
+from rda.settings import Limits, Recipe
+from rda.tasks.registry import register
+from rda.tasks.task import Batch, Part, Preset, Source, Task
 
-from rda.tasks.settings import MNIST, PermutedMNIST
-from rda.tasks.task import Batch, Classification, Part
+if TYPE_CHECKING:
+    import torch
+    from torch import Generator, Tensor
 
 IMAGE_HEADER = 16
 LABEL_HEADER = 8
 
 
-class MNISTTask(Classification):
-    """Pixels / 255; eleven twelfths of the training images train, the rest validate."""
+@register
+@dataclass(frozen=True)
+class MNIST(Task):
+    """Classify a handwritten digit from its pixels, one at a time."""
 
+    name = "mnist"
+    title = "MNIST"
+    reference = "section 6.3, Table 3"
+    dataset = "mnist"
+    minima: ClassVar = {"pool": 1, "images": 24}
     input_size = 1
     output_size = 10
-    chance = 0.1135
-    """The share of the commonest digit, 1, in the test images."""
+    chance = 0.1135  # the share of the commonest digit, 1, in the test images
 
-    def __init__(self, settings: MNIST, device: torch.device, files: Mapping[str, bytes]) -> None:
-        super().__init__(settings, device)
-        pixels, digits = self._read(files, "train", settings)
-        kept = settings.images - settings.images // 12
+    pool: int = 1
+    """Average squares of this many pixels a side first; must divide 28."""
+    images: int = 60000
+    """Use the first so many of the 60,000; the last twelfth of them is for validation."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if 28 % self.pool:
+            raise ValueError(f"pool should divide 28, got {self.pool}")
+        if self.images > 60000:
+            raise ValueError(f"images should be 60000 or fewer, got {self.images}")
+
+    @classmethod
+    def full(cls) -> Preset:
+        return Preset(cls(), Recipe(evaluate_every=500), Limits(steps=45_000))
+
+    @classmethod
+    def small(cls) -> Preset:
+        recipe = Recipe(hidden_size=64, evaluate_every=100)
+        return Preset(cls(pool=4, images=6000), recipe, Limits(steps=1000))
+
+    def order(self, pixels: int) -> Tensor | None:
+        """The order in which the pixels are read; None for reading order."""
+        return None
+
+    def open(self, device: torch.device, files: Mapping[str, bytes] | None = None) -> Source:
+        return Images(self, device, files or {})
+
+
+@register
+@dataclass(frozen=True)
+class PermutedMNIST(MNIST):
+    """Classify a handwritten digit from its pixels in one fixed random order."""
+
+    name = "mnist-permuted"
+    title = "MNIST permuted"
+    reference = "section 6.3, Table 4"
+    minima: ClassVar = {**MNIST.minima, "permutation_seed": 0}
+
+    permutation_seed: int = 1705
+    """Seed for the order of the pixels."""
+
+    def order(self, pixels: int) -> Tensor | None:
+        import torch
+
+        generator = torch.Generator().manual_seed(self.permutation_seed)
+        return torch.randperm(pixels, generator=generator)
+
+
+class Images(Source):
+    """Pixels divided by 255. The last twelfth of the training images is for validation."""
+
+    def __init__(self, task: MNIST, device: torch.device, files: Mapping[str, bytes]) -> None:
+        import torch
+
+        super().__init__(task, device)
+        pixels, digits = self._read(files, "train", task)
+        kept = task.images - task.images // 12
         self.parts = {
             "train": (pixels[:kept], digits[:kept]),
-            "validation": (pixels[kept : settings.images], digits[kept : settings.images]),
-            "test": self._read(files, "t10k", settings),
+            "validation": (pixels[kept : task.images], digits[kept : task.images]),
+            "test": self._read(files, "t10k", task),
         }
         self._order = torch.empty(0, dtype=torch.int64, device=device)
         self._used = 0
 
-    def _read(
-        self, files: Mapping[str, bytes], part: str, settings: MNIST
-    ) -> tuple[Tensor, Tensor]:
+    def _read(self, files: Mapping[str, bytes], part: str, task: MNIST) -> tuple[Tensor, Tensor]:
+        import torch
+        from torch.nn import functional as F
+
         images = _numbers(files[f"{part}-images-idx3-ubyte"], IMAGE_HEADER)
         digits = _numbers(files[f"{part}-labels-idx1-ubyte"], LABEL_HEADER)
         squares = images.view(-1, 1, 28, 28)
-        if settings.pool > 1:
-            squares = F.avg_pool2d(squares.float(), settings.pool).round().to(torch.uint8)
+        if task.pool > 1:
+            squares = F.avg_pool2d(squares.float(), task.pool).round().to(torch.uint8)
         pixels = squares.flatten(1)
-        if isinstance(settings, PermutedMNIST):
-            generator = torch.Generator().manual_seed(settings.permutation_seed)
-            pixels = pixels[:, torch.randperm(pixels.shape[1], generator=generator)]
+        order = task.order(pixels.shape[1])
+        if order is not None:
+            pixels = pixels[:, order]
         return pixels.to(self.device), digits.long().to(self.device)
 
     def batch(self, generator: Generator, batch_size: int) -> Batch:
+        import torch
+
         pixels, digits = self.parts["train"]
         batch_size = min(batch_size, len(digits))
         if self._used + batch_size > len(self._order):
@@ -63,14 +131,18 @@ class MNISTTask(Classification):
             yield _as_batch(*some)
 
     def position(self) -> dict[str, Tensor]:
+        import torch
+
         return {"order": self._order, "used": torch.tensor(self._used)}
 
-    def move_to(self, position: dict[str, Tensor]) -> None:
+    def move_to(self, position: Mapping[str, Tensor]) -> None:
         self._order = position["order"].to(self.device)
         self._used = int(position["used"])
 
 
 def _numbers(content: bytes, header: int) -> Tensor:
+    import torch
+
     return torch.frombuffer(bytearray(content), dtype=torch.uint8, offset=header)
 
 

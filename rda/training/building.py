@@ -5,7 +5,6 @@ from collections.abc import Mapping
 
 import torch
 
-from rda.tasks.catalogue import build_task
 from rda.training.model import SequenceModel
 from rda.training.settings import RunSettings
 from rda.training.stepper import Stepper
@@ -20,22 +19,33 @@ def build_stepper(
     engine: str = "auto",
     files: Mapping[str, bytes] | None = None,
 ) -> Stepper:
-    """Task, model and optimiser as they are before the first step."""
+    """Task, model and optimiser before the first step; `files` holds the task's data set."""
     recipe = settings.recipe
-    task = build_task(settings.task, device, files)
+    source = settings.task.open(device, files)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(_seed(recipe.seed, "weights"))
-        model = SequenceModel(
-            task,
-            settings.unit,
-            recipe.hidden_size,
-            learn_initial_state=recipe.learn_initial_state,
-            engine=engine,
-        ).to(device)
+        model = build_model(settings, source.input_size, source.output_size, engine).to(device)
     generator = torch.Generator(device).manual_seed(_seed(recipe.seed, "batches"))
-    return Stepper(task, model, recipe, generator, 1 if device.type == "cpu" else ROWS_HELD)
+    return Stepper(source, model, recipe, generator, 1 if device.type == "cpu" else ROWS_HELD)
+
+
+def build_model(
+    settings: RunSettings, input_size: int, output_size: int, engine: str = "auto"
+) -> SequenceModel:
+    """The model of a run; the sizes are the data's where the task does not know them."""
+    return SequenceModel(
+        settings.unit,
+        settings.recipe.hidden_size,
+        input_size=input_size,
+        output_size=output_size,
+        symbolic=settings.task.symbolic,
+        embedding_size=settings.task.embedding_size,
+        reads_every_step=settings.task.reads_every_step,
+        learn_initial_state=settings.recipe.learn_initial_state,
+        engine=engine,
+    )
 
 
 def _seed(seed: int, purpose: str) -> int:
-    """Seeds apart for the weights and the batches, which would else be the same numbers."""
+    """Different seeds for weights and batches: the same one would give both the same numbers."""
     return int.from_bytes(hashlib.sha256(f"{purpose} {seed}".encode()).digest()[:7], "big")

@@ -1,13 +1,14 @@
-"""Checkpoints: one safetensors file and its SHA-256 each, written whole or not at all.
+"""Checkpoints: each is one safetensors file and its SHA-256, written completely or not at all.
 
-A kill leaves at worst a file without its checksum, which is no checkpoint. Nothing is ever
-unpickled.
+A kill leaves at worst a file without its checksum, which does not count as a checkpoint. Nothing
+is ever unpickled.
 """
 
 import hashlib
 import json
 import struct
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,12 +24,12 @@ KEPT = 2
 
 
 class CheckpointError(RuntimeError):
-    """No checkpoint can be used, and why."""
+    """No checkpoint can be used; the message says why."""
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What was saved: named tensors, and plain values as JSON."""
+    """Everything that was saved: named tensors, and plain values as JSON."""
 
     step: int
     tensors: dict[str, Tensor]
@@ -36,10 +37,10 @@ class Checkpoint:
 
 
 def save(folder: Path, checkpoint: Checkpoint) -> None:
-    """Write a checkpoint, then drop all but the last two."""
+    """Write a checkpoint, then remove all but the last two."""
     folder.mkdir(parents=True, exist_ok=True)
     path = _path(folder, checkpoint.step)
-    if _is_good(path):  # a step has one state, and writing it again could only lose it
+    if _is_good(path):  # the state after a step never changes, and writing it again could lose it
         return
     content = pack(checkpoint.tensors, checkpoint.values)
     path.with_suffix(".sha256").unlink(missing_ok=True)
@@ -49,8 +50,8 @@ def save(folder: Path, checkpoint: Checkpoint) -> None:
         _remove(_path(folder, old))
 
 
-def load_latest(folder: Path) -> tuple[Checkpoint | None, list[str]]:
-    """The newest good checkpoint, and a line for each newer one that is not.
+def load_latest(folder: Path, *, remove_bad: bool = True) -> tuple[Checkpoint | None, list[str]]:
+    """The newest good checkpoint, and a line for each newer one that is not good.
 
     None where there never was one; an error where there are some and none is good.
     """
@@ -64,12 +65,25 @@ def load_latest(folder: Path) -> tuple[Checkpoint | None, list[str]]:
             complaints.append(str(error))
             bad.append(path)
             continue
-        for path in bad:
+        for path in bad if remove_bad else ():
             _remove(path)
         return found, [f"{line}: going on from step {found.step}" for line in complaints]
     if any(path.exists() and path.with_suffix(".sha256").exists() for path in bad):
         raise CheckpointError(f"no checkpoint in {folder} can be used: {'; '.join(complaints)}")
     return None, []
+
+
+def clear(folder: Path) -> None:
+    """Remove all checkpoints, the newest last: an error on the way leaves the one that counts.
+
+    Only checkpoints are removed. The folder may be a link to another disk, and may hold files of
+    someone else.
+    """
+    for step in reversed(_steps(folder)):
+        _remove(_path(folder, step))
+    if not folder.is_symlink():
+        with suppress(OSError):
+            folder.rmdir()
 
 
 def _is_good(path: Path) -> bool:
@@ -120,7 +134,7 @@ def _path(folder: Path, step: int) -> Path:
 
 
 def _steps(folder: Path) -> list[int]:
-    """Newest first, of all files that look like a part of a checkpoint."""
+    """The steps, newest first, of all files that look like a part of a checkpoint."""
     return sorted(set(_found(folder)), reverse=True)
 
 

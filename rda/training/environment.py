@@ -1,4 +1,4 @@
-"""Where a run runs: versions, hardware, git state."""
+"""Where a run is trained: versions, hardware, git state, command."""
 
 import os
 import platform
@@ -13,8 +13,8 @@ import torch
 import rda
 
 
-def describe_environment(device: torch.device) -> dict[str, Any]:
-    """Plain values for the record."""
+def describe_environment(device: torch.device, command: str | None = None) -> dict[str, Any]:
+    """The environment as plain values for the record."""
     return {
         "rda": rda.__version__,
         "torch": torch.__version__,
@@ -27,7 +27,7 @@ def describe_environment(device: torch.device) -> dict[str, Any]:
         "gpu": torch.cuda.get_device_name(device) if device.type == "cuda" else None,
         "cuda": torch.version.cuda if device.type == "cuda" else None,
         "git": _git(),
-        "command": shlex.join(["rda", *sys.argv[1:]]),
+        "command": command or shlex.join(["python", *sys.argv]),
     }
 
 
@@ -43,7 +43,7 @@ def processor() -> str:
 
 
 def _git() -> dict[str, Any] | None:
-    """The commit this code is of: $RDA_COMMIT for a copy, else that of its own checkout."""
+    """The commit of this code: $RDA_COMMIT for a copy, otherwise the commit of its checkout."""
     named = os.environ.get("RDA_COMMIT")
     if named:
         return {"commit": named, "dirty": None}

@@ -1,14 +1,15 @@
-"""When a run reached its task's goal, exact to the step."""
+"""The step at which a run reached its task's goal."""
 
 from collections import deque
+from collections.abc import Mapping
 
-from rda.tasks.settings import Goal
+from rda.settings import Goal
 
 WINDOW = 100
 
 
 class GoalTracker:
-    """The first batch past the goal, and the first step whose last 100 batches are on average."""
+    """Finds the first batch past the goal, and the first 100 batches whose mean is past it."""
 
     def __init__(self, goal: Goal | None) -> None:
         self.goal = goal
@@ -16,7 +17,7 @@ class GoalTracker:
         self.trailing: int | None = None
         self._window: deque[float] = deque(maxlen=WINDOW)
 
-    def update(self, step: int, row: dict[str, float]) -> None:
+    def update(self, step: int, row: Mapping[str, float]) -> None:
         """Look at one step's row."""
         if self.goal is None or self.trailing is not None:
             return

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM as a wish to save and stop, a second one as an order to stop now."""
+"""The first Ctrl-C or SIGTERM asks to save and stop; a second one stops at once."""
 
 import signal
 import threading
@@ -7,17 +7,17 @@ from types import FrameType, TracebackType
 from typing import Any
 
 SECONDS_BETWEEN = 1.0
-"""Signals closer together are one wish: a terminal and a wrapper may both pass it on."""
+"""Signals closer together count as one: a terminal and a wrapper may both pass it on."""
 
 
 class Interrupt:
-    """A context in which `requested` tells which signal asked to stop."""
+    """A context in which `requested` is the name of the signal that asked to stop, or None."""
 
     _signals = (signal.SIGINT, signal.SIGTERM)
 
     def __init__(self) -> None:
         self.requested: str | None = None
-        self._at = 0.0
+        self._requested_at = 0.0
         self._previous: dict[signal.Signals, Any] = {}
 
     def __enter__(self) -> "Interrupt":
@@ -38,6 +38,6 @@ class Interrupt:
     def _handle(self, number: int, frame: FrameType | None) -> None:
         now = time.monotonic()
         if self.requested is None:
-            self.requested, self._at = signal.Signals(number).name, now
-        elif now - self._at > SECONDS_BETWEEN:
+            self.requested, self._requested_at = signal.Signals(number).name, now
+        elif now - self._requested_at > SECONDS_BETWEEN:
             raise KeyboardInterrupt

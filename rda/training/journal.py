@@ -1,4 +1,4 @@
-"""A file of JSON lines that only grows, and can be taken back to where a checkpoint knew it."""
+"""A file of JSON lines that only grows, and that can be cut back to where a checkpoint was made."""
 
 import hashlib
 import json
@@ -9,20 +9,20 @@ from typing import Any
 
 
 class JournalError(RuntimeError):
-    """The file is not what was written."""
+    """The file was changed by someone else."""
 
 
 class Journal:
-    """Appends rows, and knows the length and SHA-256 of all that it holds."""
+    """Appends rows, and knows the length and the SHA-256 of the whole file."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._file = path.open("ab", buffering=0)  # what a full disk refuses is not kept here
+        self._file = path.open("ab", buffering=0)  # unbuffered: a full disk is noticed at once
         self._digest = hashlib.sha256()
         self._length = 0
 
     def append(self, row: Mapping[str, Any]) -> None:
-        """Write a row through to the system; it survives a kill, not yet a power cut."""
+        """Hand a row to the operating system; it survives a kill, but not yet a power cut."""
         content = (json.dumps(row) + "\n").encode()
         written = 0
         while written < len(content):
@@ -31,12 +31,12 @@ class Journal:
         self._length += len(content)
 
     def mark(self) -> dict[str, Any]:
-        """Where the file stands, once it is safe on the disk."""
+        """The length and the SHA-256 of the file, once all of it is on the disk."""
         os.fsync(self._file.fileno())
         return {"bytes": self._length, "sha256": self._digest.hexdigest()}
 
     def take_back_to(self, mark: Mapping[str, Any] | None) -> bytes:
-        """Drop what was written after `mark` (all, for None); returns what is left."""
+        """Remove what was written after `mark` (all, for None), and return what is left."""
         length = 0 if mark is None else int(mark["bytes"])
         kept = self.path.read_bytes()[:length]
         self._digest = hashlib.sha256(kept)
@@ -47,5 +47,5 @@ class Journal:
         return kept
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._file.close()

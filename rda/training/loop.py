@@ -1,9 +1,8 @@
-"""The one training loop, for full BPTT and for truncated BPTT with a carried state."""
+"""The training loop, for full BPTT and for truncated BPTT with a carried state."""
 
 import math
 import time
 from collections.abc import Mapping
-from typing import Protocol
 
 from torch import Tensor
 
@@ -11,8 +10,11 @@ from rda.training.checkpoint import Checkpoint
 from rda.training.environment import describe_environment
 from rda.training.goals import GoalTracker
 from rda.training.interrupt import Interrupt
+from rda.training.listening import Listener
 from rda.training.precision import products_in
-from rda.training.record import (
+from rda.training.record import ENVIRONMENT, MODEL, STATUS
+from rda.training.run import Run
+from rda.training.status import (
     FAILED,
     FINISHED,
     INTERRUPTED,
@@ -21,44 +23,36 @@ from rda.training.record import (
     RecordError,
     Status,
 )
-from rda.training.run import Run
 from rda.training.stepper import Row, Stepper, under
 
 SECONDS_HELD = 0.5
-"""How long the values of steps may wait on a GPU, so that progress moves and an interrupt is
-noticed."""
-
+"""The values of steps may wait on a GPU for this long. Longer, and progress would stand still and
+an interrupt would not be noticed."""
 SECONDS_BETWEEN_STATUS = 5.0
-"""For those who look at a run while it runs."""
+"""The status is written this often, for people who look at a run while it runs."""
+MOST_SKIPPED = 100
+"""This many skipped steps in a row end a run: no step after them would be finite either."""
 
 
 class NotFiniteError(RuntimeError):
-    """A loss, gradient or weight is infinite or NaN; the message names it and the step."""
+    """A loss, a gradient or a weight is infinite or NaN; the message names it and the step."""
 
 
-class Listener(Protocol):
-    """Who watches a run."""
-
-    def say(self, line: str) -> None:
-        """Something a person should know."""
-
-    def stepped(self, step: int, row: Mapping[str, float], seconds: float) -> None:
-        """The run is at `step`, after so many seconds of training."""
-
-    def recorded(self, step: int, row: Mapping[str, float]) -> None:
-        """One line of the metrics."""
-
-
-def train(
-    run: Run, stepper: Stepper, listener: Listener, *, checkpoint_seconds: float = 60.0
+def run_training(
+    run: Run,
+    stepper: Stepper,
+    listener: Listener,
+    *,
+    checkpoint_seconds: float = 60.0,
+    command: str | None = None,
 ) -> Status:
-    """Train until the goal or a limit, from where the run stands; everything is recorded."""
+    """Train from where the run stands to its goal or a limit, and record everything."""
     with products_in(run.settings.recipe.precision), Interrupt() as interrupt:
         loop = _Loop(run, stepper, listener, interrupt, checkpoint_seconds)
         loop.prepare()
-        if loop.was_finished():
+        if loop.is_over():
             return run.status
-        loop.begin()
+        loop.begin(command)
         try:
             return loop.work()
         except (NotFiniteError, OSError) as error:
@@ -87,6 +81,7 @@ class _Loop:
         self.saved_at = self.started_at = self.told_at = time.monotonic()
         self.step = self.saved_step = 0
         self.seconds = self.timed_seconds = 0.0
+        self.skipped_steps = self.skipped_in_a_row = 0
         self.evaluated_step = 0
         self.best_step: int | None = None
         self.best: dict[str, float] = {}
@@ -94,13 +89,13 @@ class _Loop:
         self.test: dict[str, float] = {}
 
     def prepare(self) -> None:
-        """Go back to the last checkpoint, or stay at the start."""
+        """Go back to the last checkpoint; without one, stay at the start."""
         found, rows, notes = self.run.resume()
         for line in notes:
             self.listener.say(line)
         for row in rows:
             if "loss" in row:
-                self.goals.update(row["step"], row)
+                self._count(row["step"], row)
         if found is not None:
             device = self.stepper.generator.device.type
             if found.values["device"] != device:
@@ -111,22 +106,31 @@ class _Loop:
                 )
             self._restore(found)
 
-    def was_finished(self) -> bool:
-        """Whether there is nothing left to do: then nothing is written either."""
+    def is_over(self) -> bool:
+        """Whether the run is finished and its record whole: then nothing is written."""
+        damaged = self.run.damaged()
+        for name in damaged:
+            if name in (MODEL, STATUS):
+                self.listener.say(f"{name} was missing or changed: made again from the checkpoint")
+            elif name == ENVIRONMENT:
+                raise RecordError(
+                    f"{self.run.folder / name} is not as it was written; --force starts over"
+                )
+        if damaged:
+            return False
         status = self.run.status
         over = self._verdict() or ("", "")
         return status.state == FINISHED == over[0] and status.step == self.step
 
-    def begin(self) -> None:
-        """Note that and where the run goes on."""
+    def begin(self, command: str | None) -> None:
+        """Record that training starts, and where."""
         device = self.stepper.generator.device
         entry = {
             "from_step": self.step,
             "engine": self.stepper.engine(),
-            **describe_environment(device),
+            **describe_environment(device, command),
         }
-        self.run.add_environment(entry)
-        self.run.write_status(self._status(RUNNING, ""))
+        self.run.begin(entry, self._status(RUNNING, ""))
 
     def work(self) -> Status:
         """Steps, evaluations and checkpoints until there is a reason to stop."""
@@ -135,7 +139,7 @@ class _Loop:
             verdict = self._verdict()
             if verdict is not None:
                 return self.end(*verdict)
-            # After the evaluation, so that a step has one state to save.
+            # Saved after the evaluation, so that there is only one state of a step to save.
             now = time.monotonic()
             if now - self.saved_at >= self.checkpoint_seconds and self.step > self.saved_step:
                 self._save()
@@ -145,7 +149,7 @@ class _Loop:
             self._train_for_a_while()
 
     def _train_for_a_while(self) -> None:
-        """Steps until their values must be looked at, on a CPU one."""
+        """Take steps until their values must be looked at; on a CPU that is one step."""
         start = time.perf_counter()
         stepper = self.stepper
         first = self.step + 1
@@ -163,17 +167,31 @@ class _Loop:
 
     def _record(self, first: int, rows: list[Row]) -> None:
         for step, row in enumerate(rows, first):
-            self._append(step, row)
-            if row.culprit is not None:
-                self.step = step
-                weight = self.stepper.not_finite_weight()
-                culprit = row.culprit if weight is None else f"weight {weight}"
-                raise NotFiniteError(f"{culprit} is not finite at step {step}")
-            self.goals.update(step, row)
+            skipped = row.culprit is not None and self.stepper.recipe.not_finite == "skip"
+            line = {**row, "skipped": 1} if skipped else row
+            self._append(step, line)
+            if row.culprit is not None and not skipped:
+                self._fail_at(step, row.culprit)
+            self._count(step, line)
+            if self.skipped_in_a_row >= MOST_SKIPPED:
+                self._fail_at(step, f"{row.culprit}, skipped {MOST_SKIPPED} times in a row,")
         if self.seconds - self.timed_seconds >= 1.0 or self.timed_seconds == 0.0:
             self.timed_seconds = self.seconds
             self.run.append_timing(self.step, self.seconds)
         self.listener.stepped(self.step, rows[-1], self.seconds)
+
+    def _fail_at(self, step: int, culprit: str) -> None:
+        self.step = step
+        weight = self.stepper.not_finite_weight()
+        named = culprit if weight is None else f"weight {weight}"
+        raise NotFiniteError(f"{named} is not finite at step {step}")
+
+    def _count(self, step: int, row: Mapping[str, float]) -> None:
+        """Look at one step's row for the goal, and for a skipped step."""
+        skipped = "skipped" in row
+        self.skipped_steps += skipped
+        self.skipped_in_a_row = self.skipped_in_a_row + 1 if skipped else 0
+        self.goals.update(step, row)
 
     def _append(self, step: int, row: Mapping[str, float]) -> None:
         line = {"step": step, **row}
@@ -205,7 +223,7 @@ class _Loop:
         return score < before if self.run.settings.task.lower_is_better else score > before
 
     def _verdict(self) -> tuple[str, str] | None:
-        """Why to stop now, if there is a reason."""
+        """The state and the reason with which to stop now, if there is one."""
         limits, goal = self.limits, self.goals.goal
         reached = self.goals.reached(limits.stop_at)
         if self.interrupt.requested and self._evaluation_is_due():
@@ -223,7 +241,7 @@ class _Loop:
         return None
 
     def end(self, state: str, reason: str) -> Status:
-        """Save, test, and write down how it ended."""
+        """Save, test, and record how the run ended."""
         if self.step > self.saved_step:
             self.run.append_timing(self.step, self.seconds)
         self._save()
@@ -231,13 +249,10 @@ class _Loop:
             self._test()
         values = {"step": self.best_step or self.step, "unit": self.run.settings.unit}
         weights = self.best_weights or self.stepper.model.state_dict()
-        self.run.write_model(weights, values)
-        status = self._status(state, reason)
-        self.run.write_status(status)
-        return status
+        return self.run.end(self._status(state, reason), weights, values)
 
     def _test(self) -> None:
-        """The best weights on the test part; those of the last step are put back after."""
+        """Test the best weights, then put back those of the last step."""
         model = self.stepper.model
         last = {name: tensor.clone() for name, tensor in model.state_dict().items()}
         model.load_state_dict(self.best_weights)
@@ -245,7 +260,7 @@ class _Loop:
         model.load_state_dict(last)
 
     def fail(self, reason: str) -> Status:
-        """Write down that it failed; what was saved before stays."""
+        """Record that the run failed; what was saved before stays."""
         status = self._status(FAILED, reason)
         try:
             self.run.write_status(status)
@@ -261,6 +276,7 @@ class _Loop:
             seconds=round(self.seconds, 3),
             goal_step=self.goals.first,
             trailing_goal_step=self.goals.trailing,
+            skipped_steps=self.skipped_steps,
             best_step=self.best_step,
             best=self.best,
             test=self.test,
@@ -290,7 +306,7 @@ class _Loop:
         device = self.stepper.generator.device
         best = under("best.", checkpoint.tensors)
         self.best_weights = {name: tensor.to(device) for name, tensor in best.items()}
-        self.stepper.restore(checkpoint.tensors)
+        self.stepper.restore(checkpoint.tensors, checkpoint.step)
 
 
 def _one_line(error: Exception) -> str:

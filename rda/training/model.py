@@ -1,6 +1,6 @@
 """A unit between a task's inputs and its answers."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -10,55 +10,74 @@ from rda.catalogue import build
 from rda.precision import compute_dtype
 from rda.scan.dispatch import select
 from rda.sequence import SequenceLayer
-from rda.tasks.task import Batch, Task
+
+if TYPE_CHECKING:
+    from rda.training.record import Record
 
 
 class SequenceModel(nn.Module):
-    """Symbols one hot or embedded, one layer of the unit, one linear readout."""
+    """Symbols one-hot or embedded, one layer of the unit, one linear readout.
+
+    `record` is the run that trained the model, where `rda.load` has made it: its `settings` tell
+    the task, the unit and the recipe, its `status` how training ended.
+    """
+
+    record: "Record | None" = None
 
     def __init__(
         self,
-        task: Task,
         unit: str,
         hidden_size: int,
         *,
+        input_size: int,
+        output_size: int,
+        symbolic: bool = False,
+        embedding_size: int = 0,
+        reads_every_step: bool = False,
         learn_initial_state: bool = False,
         engine: str = "auto",
     ) -> None:
         super().__init__()
-        self.symbols = task.input_size if task.symbolic else None
-        self.reads_every_step = task.reads_every_step
-        features = task.embedding or task.input_size
-        self.encoder = nn.Embedding(task.input_size, features) if task.embedding else None
-        # LSTM and GRU have two ways to run, our GPU engine's and torch's own.
-        if unit in ("LSTM", "GRU") and engine != "torch":
-            engine = "auto"
+        self.symbols = input_size if symbolic else None
+        self.reads_every_step = reads_every_step
+        features = embedding_size or input_size
+        self.encoder = nn.Embedding(input_size, features) if embedding_size else None
         self.unit: Any = build(
             unit, features, hidden_size, learn_initial_state=learn_initial_state, engine=engine
         )
-        self.readout = nn.Linear(hidden_size, task.output_size)
+        self.readout = nn.Linear(hidden_size, output_size)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Section 6.1 for what is not the unit's own: Xavier weights, biases 0."""
+        """Section 6.1 for all that does not belong to the unit: Xavier weights, biases 0."""
         nn.init.xavier_uniform_(self.readout.weight)
         nn.init.zeros_(self.readout.bias)
         if self.encoder is not None:
             nn.init.xavier_uniform_(self.encoder.weight)
 
-    def forward(self, batch: Batch, state: Any = None) -> tuple[Tensor, Any]:
-        """The prediction for each answer, and the state in which the sequences end.
+    def forward(
+        self, input: Tensor, state: Any = None, *, lengths: Tensor | None = None
+    ) -> tuple[Tensor, Any]:
+        """The prediction for each answer, and the state after the last step.
 
-        Every unit is causal: what stands beyond a sequence's end cannot reach the step that is
-        read. The state is that of the last step, of use where all sequences are equally long.
+        Args:
+            input: (time, batch, features), or (time, batch) of symbols.
+            state: the state to start from, as the unit takes it; None for a new sequence.
+            lengths: (batch), how long each sequence is; None where all end at the last step.
+
+        Returns:
+            Predictions, (time, batch, answers) where the task reads every step, otherwise
+            (batch, answers) at the end of each sequence, and the state after the last step of
+            the batch, which is of use only where all sequences are equally long.
         """
-        output, state = self.unit(self._encode(batch.input), state)
+        # Every unit is causal, so what stands beyond a sequence's end cannot reach its answer.
+        output, state = self.unit(self._encode(input), state)
         if self.reads_every_step:
             return self.readout(output), state
-        if batch.lengths is None:
+        if lengths is None:
             return self.readout(output[-1]), state
         rows = torch.arange(output.shape[1], device=output.device)
-        return self.readout(output[batch.lengths - 1, rows]), state
+        return self.readout(output[lengths - 1, rows]), state
 
     def _encode(self, input: Tensor) -> Tensor:
         if self.encoder is not None:
@@ -69,7 +88,7 @@ class SequenceModel(nn.Module):
         return input
 
     def engine_for(self, batch_size: int) -> str:
-        """The engine that runs this model's unit on batches of such a size."""
+        """The name of the engine that runs this model's unit on batches of this size."""
         example = self.readout.weight.new_empty(2, batch_size, self.unit.input_size)
         if isinstance(self.unit, SequenceLayer):
             _, recurrent, *_ = self.unit.all_weights[0]

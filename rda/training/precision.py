@@ -1,4 +1,4 @@
-"""The precision of torch's float32 products while a run lasts."""
+"""The precision of torch's float32 matrix products during a run."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,7 +8,7 @@ import torch
 
 @contextmanager
 def products_in(precision: str) -> Iterator[None]:
-    """float32 products as such, or as tf32 where a GPU has it; put back as it was after."""
+    """Products in full float32, or in tf32 where a GPU has it; torch's switches are put back."""
     before = torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32
     torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")
     torch.backends.cudnn.allow_tf32 = precision == "tf32"

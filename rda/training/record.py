@@ -1,60 +1,52 @@
 """A run's folder, as anyone may read it: what was set, where it ran, every step, how it ended.
 
-settings.toml       what was asked for
-environment.json    each start: versions, hardware, git state, engine, command
-metrics.jsonl       one line a step, one an evaluation
+settings.toml       task, unit, recipe and limits
+environment.json    one entry for each start: versions, hardware, git state, engine, command
+metrics.jsonl       one line for each step and for each evaluation
 timing.jsonl        seconds of training at some of the steps
-status.json         state, reason, goals
+status.json         state, reason, step, goals, best evaluation, test
 checkpoints/        the last two, each with its SHA-256
-model.safetensors   the weights to use: of the best evaluation, or the last
+model.safetensors   the weights to use: those of the best evaluation, otherwise the last
+manifest.sha256     the SHA-256 of each file, written when the run has ended
 """
 
 import json
+import os
 import re
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from rda.files import is_locked, write_atomically
-from rda.tasks.settings import Goal
+from rda.files import write_atomically
+from rda.settings import Goal
+from rda.training.locking import is_locked
+from rda.training.manifest import MANIFEST, damaged_files
 from rda.training.settings import RunSettings
 from rda.training.settings_file import SettingsError, read_settings, to_toml
+from rda.training.status import (
+    KILLED,
+    RUNNING,
+    RecordError,
+    Status,
+    is_count,
+    is_number,
+    status_from,
+)
 
 SETTINGS, ENVIRONMENT, STATUS = "settings.toml", "environment.json", "status.json"
 METRICS, TIMING, MODEL = "metrics.jsonl", "timing.jsonl", "model.safetensors"
-CHECKPOINTS, TENSORBOARD, PICTURE, LOCK = "checkpoints", "tensorboard", "curves.png", "lock"
-
-RUNNING, FINISHED, STOPPED = "running", "finished", "stopped"
-INTERRUPTED, FAILED = "interrupted", "failed"
-KILLED = "killed"
-"""Shown of a run whose status says running while nothing holds its lock."""
+CHECKPOINTS, TENSORBOARD, PICTURE = "checkpoints", "tensorboard", "curves.png"
+SEALED = (SETTINGS, ENVIRONMENT, METRICS, TIMING, STATUS, MODEL)
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+=-]{0,99}")
+BLOCK = 1 << 16
 
 
-class RecordError(ValueError):
-    """A run that is not there, cannot be read, or must not be written."""
-
-
-@dataclass(frozen=True)
-class Status:
-    """How far a run is and how it ended."""
-
-    state: str = RUNNING
-    reason: str = ""
-    step: int = 0
-    seconds: float = 0.0
-    """Of training, over all starts; without evaluation and saving."""
-    goal_step: int | None = None
-    """First step whose batch reached the goal."""
-    trailing_goal_step: int | None = None
-    """First step at which the mean of the last 100 did."""
-    best_step: int | None = None
-    """Of the best evaluation on the validation part."""
-    best: dict[str, float] = field(default_factory=dict)
-    test: dict[str, float] = field(default_factory=dict)
-    """On the test part, with the weights of the best evaluation."""
+def default_runs() -> Path:
+    """The folder of runs: $RDA_RUNS, otherwise `runs` in the current folder."""
+    return Path(os.environ.get("RDA_RUNS") or "runs").expanduser()
 
 
 def check_name(name: str) -> str:
@@ -68,10 +60,15 @@ def check_name(name: str) -> str:
 
 
 class Record:
-    """One run, read from its folder."""
+    """One run, read from its folder.
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    `status` is given by a process that has just trained the run: it knows the status even where
+    the disk was full and refused to take it.
+    """
+
+    def __init__(self, folder: Path | str, status: Status | None = None) -> None:
+        self.folder = folder = Path(folder)
+        self._known_status = status
         if not (folder / SETTINGS).is_file():
             raise RecordError(f"{folder} is not a run: it has no {SETTINGS}")
         try:
@@ -80,44 +77,86 @@ class Record:
             raise RecordError(str(error)) from error
         self._read: dict[str, tuple[int, list[dict[str, Any]]]] = {}
 
+    def __repr__(self) -> str:
+        return f"Record({str(self.folder)!r})"
+
     @property
     def name(self) -> str:
-        """The folder's."""
+        """The folder's name."""
         return self.folder.name
 
     @property
     def goal(self) -> Goal | None:
-        """The task's, if it has one."""
+        """The task's goal, if it has one."""
         return self.settings.task.goal
 
     @property
     def status(self) -> Status:
-        """As last written; a run that was killed says so."""
-        try:
-            content = json.loads((self.folder / STATUS).read_text())
-            status = Status(**content)
-            if not isinstance(status.step, int) or not isinstance(status.seconds, int | float):
-                raise TypeError("step and seconds should be numbers")
-        except FileNotFoundError:
-            status = Status()
-        except (OSError, ValueError, TypeError) as error:
-            raise RecordError(f"{self.folder / STATUS} cannot be read: {error}") from error
-        if status.state == RUNNING and not is_locked(self.folder / LOCK):
+        """The status as last written; a run that was killed says so."""
+        if self._known_status is not None:
+            return self._known_status
+        status = self._written_status()
+        if status.state == RUNNING and not is_locked(self.folder):
             return Status(**{**asdict(status), "state": KILLED})
         return status
 
+    def _written_status(self) -> Status:
+        content = self._json(STATUS)
+        return Status() if content is None else status_from(content, self.folder / STATUS)
+
     @property
     def environment(self) -> list[dict[str, Any]]:
-        """One entry a start."""
-        try:
-            entries = json.loads((self.folder / ENVIRONMENT).read_text())
-        except FileNotFoundError:
+        """One entry for each start."""
+        entries = self._json(ENVIRONMENT)
+        if entries is None:
             return []
-        except (OSError, ValueError) as error:
-            raise RecordError(f"{self.folder / ENVIRONMENT} cannot be read: {error}") from error
         if not isinstance(entries, list) or not all(isinstance(e, dict) for e in entries):
             raise RecordError(f"{self.folder / ENVIRONMENT} is not a list of starts")
         return entries
+
+    @property
+    def command(self) -> str | None:
+        """The command of the last start, where it is known."""
+        command = self.environment[-1].get("command") if self.environment else None
+        return command if isinstance(command, str) else None
+
+    def _json(self, name: str) -> Any:
+        """The content of a JSON file; None where there is no such file."""
+        try:
+            return json.loads((self.folder / name).read_text())
+        except FileNotFoundError:
+            return None
+        except RecursionError:
+            reason = "it is nested too deeply"
+        except OSError as error:
+            reason = error.strerror or str(error)
+        except ValueError as error:
+            reason = str(error)
+        raise RecordError(f"{self.folder / name} cannot be read: {reason}")
+
+    def verify(self) -> None:
+        """Raise a RecordError where a file of a run that has ended was changed since.
+
+        A run that goes on has no manifest, and neither have runs of earlier versions.
+        """
+        damaged = self.damaged()
+        if damaged:
+            mends = set(damaged) <= {MODEL, STATUS}
+            advice = "the command that trained it mends it" if mends else "--force trains it again"
+            raise RecordError(
+                f"run {self.name} is not as it was when it ended: {', '.join(damaged)} is missing "
+                f"or changed; {advice}"
+            )
+
+    def damaged(self) -> list[str]:
+        """The files of a run that has ended that are missing or were changed since."""
+        try:
+            status = self._written_status()
+        except RecordError:
+            return [STATUS] if (self.folder / MANIFEST).exists() else []
+        if not status.ended or not (status.sealed or (self.folder / MANIFEST).exists()):
+            return []
+        return damaged_files(self.folder)
 
     def curve(self, column: str) -> tuple[list[int], list[float]]:
         """Steps and values of one column, such as "loss" or "validation_accuracy"."""
@@ -127,13 +166,18 @@ class Record:
         """Steps, and the seconds of training that had passed."""
         return self._column(TIMING, "seconds")
 
+    def last_values(self, column: str, count: int) -> list[float]:
+        """The last values of a column, without reading the whole file."""
+        newest = (row for row in _rows_backwards(self.folder / METRICS) if column in row)
+        return [float(row[column]) for row in islice(newest, count)][::-1]
+
     def _column(self, file: str, column: str) -> tuple[list[int], list[float]]:
         rows = [row for row in self._rows(self.folder / file) if column in row]
         return [int(row["step"]) for row in rows], [float(row[column]) for row in rows]
 
     def _rows(self, path: Path) -> list[dict[str, Any]]:
-        """The lines written so far, read once for each length of the file."""
-        size = path.stat().st_size if path.exists() else 0
+        """The lines written so far; the file is read again only when its length has changed."""
+        size = _size(path)
         if size == 0:
             return []
         if self._read.get(path.name, (0, []))[0] != size:
@@ -141,28 +185,78 @@ class Record:
         return self._read[path.name][1]
 
 
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
+
+
 def _rows(path: Path) -> Iterator[dict[str, Any]]:
-    """One row a line; the last may be half a line, where a run goes on or was killed."""
+    """One row a line; the last line may be incomplete, where a run goes on or was killed."""
     with path.open("rb") as file:
         for number, line in enumerate(file, 1):
             if not line.endswith(b"\n"):
                 return
-            try:
-                row = json.loads(line)
-            except ValueError as error:
-                raise RecordError(f"{path} line {number} is not JSON") from error
-            if not isinstance(row, dict) or not isinstance(row.get("step"), int):
-                raise RecordError(f"{path} line {number} has no step")
-            if not all(isinstance(value, int | float) for value in row.values()):
-                raise RecordError(f"{path} line {number} holds something that is no number")
-            yield row
+            yield _row(line, f"{path} line {number}")
+
+
+def _rows_backwards(path: Path) -> Iterator[dict[str, Any]]:
+    """The rows from the last to the first, read block by block."""
+    if _size(path) == 0:
+        return
+    with path.open("rb") as file:
+        start = file.seek(0, 2)
+        rest = b""
+        complete = False  # what stands after the last line end is not a row yet
+        while start > 0:
+            size = min(BLOCK, start)
+            start -= size
+            file.seek(start)
+            first, *lines = (file.read(size) + rest).split(b"\n")
+            for line in reversed(lines):
+                if complete:
+                    yield _row(line, f"a line near the end of {path}")
+                complete = True
+            rest = first
+        if complete:
+            yield _row(rest, f"{path} line 1")
+
+
+def _row(line: bytes, where: str) -> dict[str, Any]:
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise RecordError(f"{where} is not JSON") from error
+    if not isinstance(row, dict) or not is_count(row.get("step")):
+        raise RecordError(f"{where} has no step")
+    if not all(map(is_number, row.values())):
+        raise RecordError(f"{where} holds something that is not a number")
+    return row
 
 
 def run_folders(runs: Path) -> list[Path]:
-    """The folders of all runs in a folder of runs, by name."""
+    """The folders of all runs in a folder of runs, by name; those that cannot be read too."""
     if not runs.is_dir():
         return []
-    return [folder for folder in sorted(runs.iterdir()) if (folder / SETTINGS).is_file()]
+    return [folder for folder in sorted(runs.iterdir()) if _may_be_run(folder)]
+
+
+def _may_be_run(folder: Path) -> bool:
+    try:
+        return (folder / SETTINGS).is_file()
+    except PermissionError:
+        return True
+
+
+def read_records(folders: list[Path]) -> tuple[list[Record], list[str]]:
+    """The runs that can be read, and one line for each that cannot."""
+    records, complaints = [], []
+    for folder in folders:
+        try:
+            records.append(Record(folder))
+        except RecordError as error:
+            complaints.append(str(error))
+        except OSError as error:
+            complaints.append(f"{folder} cannot be read: {error.strerror}")
+    return records, complaints
 
 
 def write_settings(folder: Path, settings: RunSettings) -> None:

@@ -1,4 +1,4 @@
-"""A piece of work on a GPU, recorded as a CUDA graph and replayed on other values."""
+"""A function on a GPU, recorded as a CUDA graph and replayed with other values."""
 
 from collections.abc import Callable, Sequence
 
@@ -7,7 +7,7 @@ from torch import Tensor
 
 
 class Recording:
-    """A function of tensors, which must always have the shapes that it is recorded with.
+    """A function of tensors. The tensors of every call must have the shapes of the first.
 
     What it returns is overwritten by the next call.
     """

@@ -1,37 +1,45 @@
-"""The writing side of a run's record: one process at a time, nothing of another run touched."""
+"""The writing side of a run's record: one process at a time, and no file of anyone else touched."""
 
 import json
+import re
 import shutil
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
+from contextlib import suppress
+from dataclasses import asdict, replace
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any
+from typing import Any
 
-from rda.files import try_lock, write_atomically
+from rda.files import write_atomically
+from rda.settings import Recipe
 from rda.training import checkpoint
 from rda.training.checkpoint import Checkpoint, CheckpointError
 from rda.training.journal import Journal, JournalError
+from rda.training.locking import LOCK, RunLock
+from rda.training.manifest import MANIFEST, write_manifest
 from rda.training.record import (
     CHECKPOINTS,
     ENVIRONMENT,
-    LOCK,
     METRICS,
     MODEL,
     PICTURE,
+    SEALED,
     SETTINGS,
     STATUS,
     TENSORBOARD,
     TIMING,
     Record,
-    RecordError,
-    Status,
+    as_json,
     write_environment,
     write_settings,
     write_status,
 )
-from rda.training.settings import RunSettings
-from rda.training.settings_file import to_table
+from rda.training.settings import ADDED_LATER, RunSettings, identity
+from rda.training.status import RecordError, Status
+
+_OURS = "|".join(map(re.escape, (*SEALED, MANIFEST, PICTURE)))
+LEFTOVER = re.compile(rf"\.({_OURS}|step-\d+\.(safetensors|sha256))\.\d+\.tmp")
+"""What a save that was cut off leaves behind."""
 
 
 class Run:
@@ -41,24 +49,29 @@ class Run:
         self.folder = folder
         self.settings = settings
         self._force = force
-        self._lock: IO[bytes] | None = None
+        self._lock: RunLock | None = None
+        self._is_new = False
+        self._journals: list[Journal] = []
 
     def __enter__(self) -> "Run":
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            self._lock = try_lock(self.folder / LOCK)
-            if self._lock is None:
+            self._lock = RunLock(self.folder)
+            if not self._lock.held:
                 raise RecordError(f"run {self.folder} is in use by another process")
             self._claim()
             self._sweep()
-            write_settings(self.folder, self.settings)
-            self.metrics = Journal(self.folder / METRICS)
-            self.timing = Journal(self.folder / TIMING)
+            self.metrics, self.timing = (
+                Journal(self.folder / METRICS),
+                Journal(self.folder / TIMING),
+            )
+            self._journals = [self.metrics, self.timing]
         except OSError as error:
-            self._let_go()
-            raise RecordError(f"cannot write {self.folder}: {error.strerror}") from error
+            self._close()
+            where = error.filename or self.folder
+            raise RecordError(f"cannot write {where}: {error.strerror}") from error
         except BaseException:
-            self._let_go()
+            self._close()
             raise
         return self
 
@@ -69,50 +82,78 @@ class Run:
         trace: TracebackType | None,
     ) -> None:
         try:
-            self.metrics.close()
-            self.timing.close()
+            if error is not None and self._is_new and not self.metrics.path.stat().st_size:
+                self._discard()
         finally:
-            self._let_go()
+            self._close()
 
-    def _let_go(self) -> None:
+    def _close(self) -> None:
+        for journal in self._journals:
+            journal.close()
         if self._lock is not None:
-            self._lock.close()
+            self._lock.release()
+
+    def _discard(self) -> None:
+        """Remove a run that this process began and that came to no step: nothing is lost."""
+        with suppress(OSError):
+            self._clear()
+            (self.folder / LOCK).unlink(missing_ok=True)
+            self.folder.rmdir()
 
     def _claim(self) -> None:
-        if (self.folder / SETTINGS).exists():
-            if self._force:
-                self._clear()
-            else:
-                _refuse_other_settings(Record(self.folder), self.settings)
+        """Make the folder this run's, or refuse it where it holds something else."""
+        if (self.folder / SETTINGS).exists() and not self._force:
+            _refuse_other_settings(Record(self.folder), self.settings)
             return
-        strangers = [path.name for path in self.folder.iterdir() if not _is_ours(path)]
-        if strangers:
-            raise RecordError(
-                f"{self.folder} is not a run and holds other files ({sorted(strangers)[0]}, ...)"
-            )
+        if (self.folder / SETTINGS).exists():
+            self._clear()
+        else:
+            strangers = [path.name for path in self.folder.iterdir() if not _is_ours(path)]
+            if strangers:
+                raise RecordError(
+                    f"{self.folder} is not a run and holds other files "
+                    f"({sorted(strangers)[0]}, ...)"
+                )
+        self._is_new = True
+        write_settings(self.folder, self.settings)
 
     def _clear(self) -> None:
-        """The settings go last: without them this is not a run any more."""
-        for folder in (CHECKPOINTS, TENSORBOARD):
-            shutil.rmtree(self.folder / folder, ignore_errors=True)
-        for name in (STATUS, METRICS, TIMING, ENVIRONMENT, MODEL, PICTURE, SETTINGS):
+        """Remove what the run has recorded.
+
+        Checkpoints go first: where they cannot be removed, everything else stays. The settings go
+        last: without them this is not a run any more.
+        """
+        checkpoint.clear(self.folder / CHECKPOINTS)
+        events = self.folder / TENSORBOARD
+        if events.is_symlink():
+            events.unlink()
+        elif events.exists():
+            shutil.rmtree(events)
+        for name in (
+            STATUS, MANIFEST, METRICS, TIMING, ENVIRONMENT, MODEL, PICTURE, SETTINGS
+        ):  # fmt: skip
             (self.folder / name).unlink(missing_ok=True)
 
     def _sweep(self) -> None:
         """Remove what saves that were cut off have left."""
         for folder in (self.folder, self.folder / CHECKPOINTS):
             for path in folder.glob(".*.tmp"):
-                path.unlink(missing_ok=True)
+                if LEFTOVER.fullmatch(path.name):
+                    path.unlink(missing_ok=True)
 
     @property
     def status(self) -> Status:
-        """As last written."""
+        """The status as last written."""
         return Record(self.folder).status
 
-    def resume(self) -> tuple[Checkpoint | None, Iterator[dict[str, Any]], list[str]]:
-        """The checkpoint to go on from, the rows up to it, and what there is to say.
+    def damaged(self) -> list[str]:
+        """The files of a run that has ended that are missing or were changed since."""
+        return Record(self.folder).damaged()
 
-        Whatever was recorded after that checkpoint is taken back: it will be made again.
+    def resume(self) -> tuple[Checkpoint | None, Iterator[dict[str, Any]], list[str]]:
+        """The checkpoint to continue from, the rows up to it, and lines to tell the user.
+
+        Whatever was recorded after that checkpoint is removed: it will be made again.
         """
         try:
             found, notes = checkpoint.load_latest(self.folder / CHECKPOINTS)
@@ -123,7 +164,7 @@ class Run:
             self.timing.take_back_to(marks.get("timing"))
         except (CheckpointError, JournalError) as error:
             raise RecordError(f"{error}; --force starts over") from error
-        if found is not None and found.values["settings"] != _identity(self.settings):
+        if found is not None and _completed(found.values["settings"]) != identity(self.settings):
             raise RecordError(
                 f"the checkpoint of run {self.folder.name} was made with other settings than its "
                 f"{SETTINGS} now says; --force starts over"
@@ -131,9 +172,9 @@ class Run:
         return found, map(json.loads, kept.splitlines()), notes
 
     def save(self, step: int, tensors: Mapping[str, Any], values: Mapping[str, Any]) -> None:
-        """A checkpoint of everything, the records included."""
+        """A checkpoint of everything, the position in the records included."""
         marks = {"metrics": self.metrics.mark(), "timing": self.timing.mark()}
-        content = {**values, **marks, "step": step, "settings": _identity(self.settings)}
+        content = {**values, **marks, "step": step, "settings": identity(self.settings)}
         checkpoint.save(self.folder / CHECKPOINTS, Checkpoint(step, dict(tensors), content))
 
     def append(self, row: Mapping[str, Any]) -> None:
@@ -141,27 +182,37 @@ class Run:
         self.metrics.append(row)
 
     def append_timing(self, step: int, seconds: float) -> None:
-        """Note how long training has taken."""
+        """Record how long training has taken."""
         self.timing.append({"step": step, "seconds": round(seconds, 3)})
+
+    def begin(self, entry: dict[str, Any], status: Status) -> None:
+        """Record that training starts here: its settings, its environment, its status."""
+        write_settings(self.folder, self.settings)  # the limits may be new
+        write_environment(self.folder, [*Record(self.folder).environment, entry])
+        self.write_status(status)
 
     def write_status(self, status: Status) -> None:
         """Replace `status.json`."""
         write_status(self.folder, status)
 
-    def add_environment(self, entry: dict[str, Any]) -> None:
-        """Note where this start runs."""
-        write_environment(self.folder, [*Record(self.folder).environment, entry])
+    def end(self, status: Status, weights: Mapping[str, Any], values: Mapping[str, Any]) -> Status:
+        """Write the weights to use and the last status; a run that has ended gets its manifest.
 
-    def write_model(self, tensors: Mapping[str, Any], values: Mapping[str, Any]) -> None:
-        """The weights to use, without what only training needs."""
-        write_atomically(self.folder / MODEL, checkpoint.pack(tensors, values))
+        The manifest comes before the status that says that there is one, so that a kill between
+        the two leaves a run that has not ended yet.
+        """
+        write_atomically(self.folder / MODEL, checkpoint.pack(weights, values))
+        status = replace(status, sealed=status.ended)
+        if status.ended:
+            write_manifest(self.folder, SEALED, {STATUS: as_json(asdict(status))})
+        self.write_status(status)
+        return status
 
 
-def _identity(settings: RunSettings) -> dict[str, Any]:
-    """What makes a run the run it is."""
-    table = to_table(settings)
-    del table["limits"]
-    return table
+def _completed(saved: dict[str, Any]) -> dict[str, Any]:
+    """The settings of a checkpoint, with the defaults of settings that were added since."""
+    added = {name: getattr(Recipe, name) for name in ADDED_LATER}
+    return {**saved, "recipe": {**added, **saved["recipe"]}}
 
 
 def _is_ours(path: Path) -> bool:

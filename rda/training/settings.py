@@ -1,77 +1,21 @@
-"""What can be set about a run, with section 6.1's values as defaults; read without torch."""
+"""All that defines one run: the task, the unit, the recipe and the limits. Needs no torch."""
 
-from dataclasses import dataclass, field, replace
-from typing import Literal
+import hashlib
+import json
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import Any
 
 from rda.labels import UNIT_LABELS
 from rda.names import unknown_name
-from rda.tasks.settings import (
-    MNIST,
-    Addition,
-    ClassifyLength,
-    Copy,
-    MultiCopy,
-    PermutedMNIST,
-    TaskSettings,
-    Wikipedia,
-    check_at_least,
-)
-
-
-@dataclass(frozen=True)
-class Recipe:
-    """How a unit is trained. Whatever is changed here makes another run."""
-
-    hidden_size: int = 250
-    """Recurrent units."""
-    batch_size: int = 100
-    """Sequences in a batch."""
-    learning_rate: float = 0.001
-    """Adam's."""
-    clip: float = 1.0
-    """Gradients are clipped between minus this and this; 0 for not at all."""
-    reduction: Literal["mean", "sum"] = "mean"
-    """What is differentiated: the mean of the losses, or their sum over batch and time."""
-    learn_initial_state: bool = False
-    """Learn the state that a sequence starts from."""
-    precision: Literal["float32", "tf32", "bfloat16"] = "float32"
-    """Of the matrix products; weights and states are float32 in all."""
-    evaluate_every: int = 0
-    """Steps between evaluations on the validation part; 0 for none."""
-    seed: int = 0
-    """Of the weights and of the batches."""
-
-    def __post_init__(self) -> None:
-        for name in ("hidden_size", "batch_size"):
-            check_at_least(name, getattr(self, name), 1)
-        for name in ("clip", "evaluate_every", "seed"):
-            check_at_least(name, getattr(self, name), 0)
-        if not 0 < self.learning_rate < float("inf"):
-            raise ValueError(f"learning_rate should be above 0, got {self.learning_rate}")
-
-
-@dataclass(frozen=True)
-class Limits:
-    """When a run stops. May be changed between one start and the next."""
-
-    steps: int = 10_000
-    """At most so many steps."""
-    minutes: float = 0.0
-    """At most so many minutes of this start; 0 for no limit."""
-    stop_at: Literal["goal", "trailing", "never"] = "goal"
-    """Stop when a single batch reaches the task's goal, when the mean of the last 100 does,
-    or at a limit alone."""
-
-    def __post_init__(self) -> None:
-        check_at_least("steps", self.steps, 1)
-        check_at_least("minutes", self.minutes, 0)
+from rda.settings import Limits, Recipe
+from rda.tasks import Preset, Task, find_task
 
 
 @dataclass(frozen=True)
 class RunSettings:
-    """All that `settings.toml` of a run holds."""
+    """What the `settings.toml` of a run holds."""
 
-    task: TaskSettings
+    task: Task
     unit: str
     recipe: Recipe = field(default_factory=Recipe)
     limits: Limits = field(default_factory=Limits)
@@ -79,76 +23,65 @@ class RunSettings:
     def __post_init__(self) -> None:
         if self.unit not in UNIT_LABELS:
             raise ValueError(unknown_name("unit", self.unit, UNIT_LABELS))
-        if isinstance(self.task, Wikipedia):
-            if self.recipe.learn_initial_state:
-                raise ValueError("learn_initial_state does not go with a carried state")
-            streams = self.task.characters * 9 // 20
-            if self.recipe.batch_size > streams:
-                raise ValueError(
-                    f"batch_size should be {streams} or less for {self.task.characters} "
-                    f"characters, got {self.recipe.batch_size}"
-                )
+        self.task.check(self.recipe)
 
 
-def paper_settings(task: str, unit: str) -> RunSettings:
-    """The paper's own sizes for one of its tasks."""
-    return replace(_PAPER[task], unit=unit)
+def full_settings(task: str, unit: str) -> RunSettings:
+    """A task at full size, which for the paper's tasks is the paper's."""
+    return _with_unit(find_task(task).full(), unit)
 
 
 def small_settings(task: str, unit: str) -> RunSettings:
-    """The small twin of one of the paper's tasks, for a CPU."""
-    return replace(_SMALL[task], unit=unit)
+    """The small twin of a task, for a CPU."""
+    return _with_unit(find_task(task).small(), unit)
 
 
-def _table(*rows: RunSettings) -> dict[str, RunSettings]:
-    return {row.task.name: row for row in rows}
+def _with_unit(preset: Preset, unit: str) -> RunSettings:
+    return RunSettings(preset.task, unit, preset.recipe, preset.limits)
 
 
-_ANY = UNIT_LABELS[0]
-_PAPER = _table(
-    RunSettings(Addition(), _ANY),
-    RunSettings(ClassifyLength(), _ANY, Recipe(learn_initial_state=True)),
-    RunSettings(Copy(), _ANY, limits=Limits(steps=20_000)),
-    RunSettings(MultiCopy(), _ANY),
-    RunSettings(MNIST(), _ANY, Recipe(evaluate_every=500), Limits(steps=45_000)),
-    RunSettings(PermutedMNIST(), _ANY, Recipe(evaluate_every=500), Limits(steps=45_000)),
-    RunSettings(
-        Wikipedia(),
-        _ANY,
-        Recipe(hidden_size=1800, batch_size=128, evaluate_every=1000),
-        Limits(steps=28_000),
-    ),
-)
-_SMALL = _table(
-    RunSettings(Addition(length=30), _ANY, Recipe(hidden_size=64, batch_size=64)),
-    RunSettings(
-        ClassifyLength(longest=40),
-        _ANY,
-        Recipe(hidden_size=32, batch_size=64, learn_initial_state=True),
-    ),
-    RunSettings(Copy(symbols=3, alphabet=4, delay=20), _ANY, Recipe(hidden_size=64, batch_size=64)),
-    RunSettings(
-        MultiCopy(copies=20, symbols=4, alphabet=4),
-        _ANY,
-        Recipe(hidden_size=64, batch_size=64),
-        Limits(steps=2000),
-    ),
-    RunSettings(
-        MNIST(pool=4, images=6000),
-        _ANY,
-        Recipe(hidden_size=64, evaluate_every=100),
-        Limits(steps=1000),
-    ),
-    RunSettings(
-        PermutedMNIST(pool=4, images=6000),
-        _ANY,
-        Recipe(hidden_size=64, evaluate_every=100),
-        Limits(steps=1000),
-    ),
-    RunSettings(
-        Wikipedia(segment=50, embedding=16, characters=1_000_000, evaluation_streams=20),
-        _ANY,
-        Recipe(hidden_size=64, batch_size=32, evaluate_every=100),
-        Limits(steps=500),
-    ),
-)
+def with_changes(settings: RunSettings, changes: dict[str, Any]) -> RunSettings:
+    """The settings with some of them changed, each found in the section that has its name."""
+    changed: dict[str, dict[str, Any]] = {"task": {}, "recipe": {}, "limits": {}}
+    owners = {
+        part.name: section for section in changed for part in fields(getattr(settings, section))
+    }
+    for name, value in changes.items():
+        if name not in owners:
+            raise ValueError(unknown_name("setting", name, owners))
+        changed[owners[name]][name] = value
+    sections = {name: replace(getattr(settings, name), **new) for name, new in changed.items()}
+    return replace(settings, **sections)
+
+
+def identity(settings: RunSettings) -> dict[str, Any]:
+    """What makes a run the run it is, as plain values: everything but the limits."""
+    return {
+        "unit": settings.unit,
+        "task": {"name": settings.task.name, **asdict(settings.task)},
+        "recipe": asdict(settings.recipe),
+    }
+
+
+ADDED_LATER = (
+    "schedule", "warmup_steps", "schedule_steps", "final_learning_rate", "clip_norm", "not_finite",
+)  # fmt: skip
+"""Settings of a recipe that the first version did not have. Where they have their default values
+they are left out of a run's name, so that a command still finds the run it started before."""
+
+
+def default_name(settings: RunSettings) -> str:
+    """Task, unit and seed; "small" for the small twin, a digest for any other settings."""
+    seed = settings.recipe.seed
+    stem = f"{settings.task.name}-{settings.unit}"
+    for kind, usual in (("", full_settings), ("-small", small_settings)):
+        known = usual(settings.task.name, settings.unit)
+        known = replace(known, recipe=replace(known.recipe, seed=seed), limits=settings.limits)
+        if settings == known:
+            return f"{stem}{kind}-seed{seed}"
+    table = {**identity(settings), "limits": asdict(Limits())}
+    for name in ADDED_LATER:
+        if table["recipe"][name] == getattr(Recipe, name):
+            del table["recipe"][name]
+    digest = hashlib.sha256(json.dumps(table, sort_keys=True).encode()).hexdigest()
+    return f"{stem}-seed{seed}-{digest[:6]}"

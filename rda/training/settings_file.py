@@ -7,15 +7,19 @@ from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 import tomli_w
 
-from rda.names import look_up, unknown_name
-from rda.tasks.settings import TASKS, TaskSettings
-from rda.training.settings import Limits, Recipe, RunSettings, paper_settings
+from rda.names import unknown_name
+from rda.settings import Limits, Recipe
+from rda.tasks import Task
+from rda.training.settings import RunSettings, full_settings, identity
 
-Section = TypeVar("Section", TaskSettings, Recipe, Limits)
+Section = TypeVar("Section", Task, Recipe, Limits)
+
+LARGEST_FILE = 16384
+"""Settings take about 1 kB. A file of dotted keys costs the TOML reader the square of its size."""
 
 
 class SettingsError(ValueError):
-    """A settings file that cannot be used, and why."""
+    """A settings file that cannot be used; the message says why."""
 
 
 def to_toml(settings: RunSettings) -> str:
@@ -25,19 +29,17 @@ def to_toml(settings: RunSettings) -> str:
 
 def to_table(settings: RunSettings) -> dict[str, Any]:
     """The settings as nested plain values."""
-    return {
-        "unit": settings.unit,
-        "task": {"name": settings.task.name, **asdict(settings.task)},
-        "recipe": asdict(settings.recipe),
-        "limits": asdict(settings.limits),
-    }
+    return {**identity(settings), "limits": asdict(settings.limits)}
 
 
 def read_settings(path: Path) -> RunSettings:
-    """Settings from a file; what it leaves out is as in the paper."""
+    """Settings from a file; what it leaves out has the value of the task at full size."""
     try:
-        text = path.read_bytes().decode()
-        table = tomllib.loads(text)
+        with path.open("rb") as file:
+            content = file.read(LARGEST_FILE + 1)
+        if len(content) > LARGEST_FILE:
+            raise SettingsError(f"{path} is too large for settings: over {LARGEST_FILE} bytes")
+        table = tomllib.loads(content.decode())
     except OSError as error:
         raise SettingsError(f"cannot read {path}: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -45,7 +47,7 @@ def read_settings(path: Path) -> RunSettings:
         raise SettingsError(f"{path} is not a TOML file: {reason}") from error
     try:
         return from_table(table)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise SettingsError(f"{path}: {error}") from error
 
 
@@ -54,13 +56,12 @@ def from_table(table: dict[str, Any]) -> RunSettings:
     _refuse_unknown("setting", table, ("unit", "task", "recipe", "limits"))
     task_table = dict(_table(table, "task"))
     name = task_table.pop("name", None)
-    if name is None:
-        raise ValueError("task.name should name a task, and is not there")
-    look_up("task", name, TASKS)
+    if not isinstance(name, str):
+        raise TypeError(f"task.name should name a task, got {name!r}")
     unit = table.get("unit")
     if not isinstance(unit, str):
         raise TypeError("unit should name a unit" + ("" if unit is None else f", got {unit!r}"))
-    default = paper_settings(name, unit)
+    default = full_settings(name, unit)
     return RunSettings(
         task=_section("task", default.task, task_table),
         unit=unit,
@@ -93,7 +94,12 @@ def _typed(where: str, value: Any, hint: Any) -> Any:
             raise ValueError(f"{where} should be one of {', '.join(allowed)}, got {value!r}")
         return value
     if hint is float and type(value) is int:
-        return float(value)
+        try:
+            return float(value)
+        except OverflowError:
+            raise ValueError(
+                f"{where} should be a float, and the number given is too large"
+            ) from None
     if type(value) is not hint:
         raise TypeError(f"{where} should be of type {hint.__name__}, got {value!r}")
     return value

@@ -1,4 +1,7 @@
-"""One optimisation step, all of it on the device: no value is fetched until it is asked for."""
+"""One optimisation step, all of it on the device: no value is fetched until it is asked for.
+
+A batch is drawn in `step`, the loss is taken in `_forward`, the weights move in `_update`.
+"""
 
 import math
 from collections.abc import Sequence
@@ -8,36 +11,39 @@ from typing import Any
 import torch
 from torch import Generator, Tensor
 
-from rda.scan.cuda.choosing import WAYS
-from rda.tasks.task import Batch, Part, Task
+from rda.scan.engines import FEW_LAUNCHES
+from rda.settings import Recipe
+from rda.tasks import Batch, Part, Source
 from rda.training.model import SequenceModel
 from rda.training.recording import Recording
-from rda.training.settings import Recipe
 
 WARM_UP = 3
-"""Steps before one is recorded: libraries allocate and choose at their first calls."""
-RECORDED = (*WAYS, "cuDNN")
-"""Engines whose steps are few pieces of work; a loop over time would be a recording too long."""
+"""Steps before one is recorded: libraries allocate memory and choose kernels at first calls."""
+RECORDED = (*FEW_LAUNCHES, "cuDNN")
+"""Engines whose training step is recorded as a CUDA graph. A Python loop over time has thousands
+of launches, and its graph would be too long."""
 
 
 class Row(dict[str, float]):
-    """One step's values by column."""
+    """The values of one step by column."""
 
     culprit: str | None = None
-    """The first tensor that was not finite at this step."""
+    """The name of the first tensor that was not finite at this step."""
 
 
 class Stepper:
-    """A model with its optimiser, its batches and, for a while, the values of its last steps.
+    """A model with its optimiser, its batches and the values of its last steps.
 
-    A step whose loss or gradients are not finite changes nothing, nor does any step after it:
-    the weights stay as they were until the rows are fetched and the run is ended.
+    A step whose loss or gradients are not finite changes no weights. Unless the recipe says to
+    skip such steps, no step after it does either: the weights stay as they were until the rows
+    are fetched and the run is ended.
     """
 
     def __init__(
-        self, task: Task, model: SequenceModel, recipe: Recipe, generator: Generator, room: int
+        self, source: Source, model: SequenceModel, recipe: Recipe, generator: Generator, room: int
     ) -> None:
-        self.task = task
+        self.source = source
+        self.task = source.task
         self.model = model
         self.recipe = recipe
         self.generator = generator
@@ -46,47 +52,66 @@ class Stepper:
         device = generator.device
         self.optimiser = torch.optim.Adam(
             self.parameters.values(),
-            lr=recipe.learning_rate,
+            lr=self._first_learning_rate(device),
             fused=True,
             capturable=device.type == "cuda",
         )
+        self.steps_done = 0
         self._broken = torch.zeros((), device=device)
-        # As torch.amp.GradScaler does it: Adam leaves everything as it is where this is 1.
+        # Adam changes nothing where this is 1; torch.amp.GradScaler uses the same attribute.
         self.optimiser.found_inf = self._broken  # type: ignore[attr-defined]
         self._rows = torch.zeros(room, 3, device=device)
         self._filled = 0
         self._warming_up: float = WARM_UP if device.type == "cuda" else math.inf
         self._recording: Recording | None = None
 
+    def _first_learning_rate(self, device: torch.device) -> float | Tensor:
+        """A tensor where the value changes under a recorded step, which reads it when replayed."""
+        rate = self.recipe.learning_rate
+        changes = self.recipe.changes_learning_rate and device.type == "cuda"
+        return torch.tensor(rate, device=device) if changes else rate
+
+    def _set_learning_rate(self) -> None:
+        if not self.recipe.changes_learning_rate:
+            return
+        value = self.recipe.learning_rate_at(self.steps_done + 1)
+        for group in self.optimiser.param_groups:
+            if isinstance(group["lr"], Tensor):
+                group["lr"].fill_(value)
+            else:
+                group["lr"] = value
+
     def engine(self) -> str:
-        """What runs the unit, in this recipe's precision and with torch's switches as they are."""
+        """The engine that runs the unit, in this recipe's precision and with torch's switches."""
         with self._precision():
             return self.model.engine_for(self.recipe.batch_size)
 
     @property
     def full(self) -> bool:
-        """Whether the rows must be fetched before the next step."""
+        """Whether the rows must be fetched before there can be another step."""
         return self._filled == len(self._rows)
 
     def step(self) -> None:
         """Draw a batch, differentiate its loss, clip, and let Adam move the weights."""
-        carried = None if self.task.start_of_stream() else self.state
-        batch = self.task.batch(self.generator, self.recipe.batch_size)
+        carried = None if self.source.start_of_stream() else self.state
+        batch = self.source.batch(self.generator, self.recipe.batch_size)
+        self._set_learning_rate()
         row, *parts = self._update_quickly(batch, _parts(carried))
         self._rows[self._filled] = row
         self._filled += 1
+        self.steps_done += 1
         if self.task.carries_state:
             self.state = _whole(parts)
 
     def _update_quickly(self, batch: Batch, carried: Sequence[Tensor]) -> Sequence[Tensor]:
-        """On a GPU the host is slower than the work: soon it only starts a recording."""
+        """On a GPU the host is slower than the work: after a few steps it only replays a graph."""
         tensors = [tensor for tensor in batch if tensor is not None]
         count = len(tensors)
 
         def update(*tensors: Tensor) -> Sequence[Tensor]:
             return self._update(Batch(*tensors[:count]), tensors[count:])
 
-        # The start of a stream, which carries nothing, is another piece of work.
+        # The first batch of a stream carries no state, so the recording does not fit it.
         if self.task.carries_state and not carried:
             return update(*tensors)
         if self._warming_up == WARM_UP and self.engine() not in RECORDED:
@@ -100,24 +125,41 @@ class Stepper:
         return self._recording(*tensors, *carried)
 
     def _update(self, batch: Batch, carried: Sequence[Tensor]) -> Sequence[Tensor]:
-        """One step's row, and the state in which its sequences end."""
+        """The row of one step, and the state after its last time step."""
         loss, losses, score, state = self._forward(batch, _whole(carried))
         objective = losses.sum() if self.recipe.reduction == "sum" else loss
         self.optimiser.zero_grad()
         objective.backward()
         gradients = [p.grad for p in self.parameters.values() if p.grad is not None]
         culprit = self._first_not_finite(loss, gradients)
-        torch.maximum(self._broken, (culprit > 0).float(), out=self._broken)
+        broken = (culprit > 0).float()
+        if self.recipe.not_finite == "skip":
+            self._broken.copy_(broken)
+        else:
+            torch.maximum(self._broken, broken, out=self._broken)
+        if self.recipe.clip_norm:
+            torch.nn.utils.clip_grad_norm_(self.parameters.values(), self.recipe.clip_norm)
         if self.recipe.clip:
             torch._foreach_clamp_min_(gradients, -self.recipe.clip)
             torch._foreach_clamp_max_(gradients, self.recipe.clip)
         self.optimiser.step()
-        parts = _parts(state) if self.task.carries_state else ()
-        return torch.stack((loss.detach(), score, culprit)), *(part.detach() for part in parts)
+        row = torch.stack((loss.detach(), score, culprit))
+        return row, *self._state_to_carry(state, carried)
+
+    def _state_to_carry(self, state: Any, before: Sequence[Tensor]) -> list[Tensor]:
+        """The state for the next batch; after a skipped step the one before it."""
+        if not self.task.carries_state:
+            return []
+        parts = [part.detach() for part in _parts(state)]
+        if self.recipe.not_finite != "skip":
+            return parts
+        before = before or [torch.zeros_like(part) for part in parts]
+        skipped = self._broken > 0
+        return [torch.where(skipped, *both) for both in zip(before, parts, strict=True)]
 
     def _forward(self, batch: Batch, state: Any) -> tuple[Tensor, Tensor, Tensor, Any]:
         with self._precision():
-            prediction, state = self.model(batch, state)
+            prediction, state = self.model(batch.input, state, lengths=batch.lengths)
         prediction = prediction.float()
         losses = self.task.losses(prediction, batch.target)
         loss = losses.mean()
@@ -149,11 +191,11 @@ class Stepper:
 
     @torch.no_grad()
     def evaluate(self, part: Part, stop: Any = lambda: False) -> dict[str, float] | None:
-        """Mean loss and metric over a part of the data; None where `stop` said so midway."""
+        """Mean loss and metric over a part of the data; None where `stop` became true midway."""
         totals: dict[str, Tensor | float] = {}
         answers = 0
         state = None
-        for batch in self.task.evaluation(part, self.recipe.batch_size):
+        for batch in self.source.evaluation(part, self.recipe.batch_size):
             loss, _, score, state = self._forward(batch, state if self.task.carries_state else None)
             count = batch.target.numel()
             for name, value in {"loss": loss, self.task.metric: score}.items():
@@ -164,27 +206,28 @@ class Stepper:
         return {f"{part}_{name}": float(total) / answers for name, total in totals.items()}
 
     def not_finite_weight(self) -> str | None:
-        """The name of a weight that is not finite, if there is one."""
+        """The name of the first weight that is not finite, if there is one."""
         for name, parameter in self.parameters.items():
             if not bool(parameter.detach().isfinite().all()):
                 return name
         return None
 
     def tensors(self) -> dict[str, Tensor]:
-        """Everything a later process needs to go on."""
+        """Everything a later process needs to continue."""
         found = {f"model.{name}": tensor for name, tensor in self.model.state_dict().items()}
         for name, parameter in self.parameters.items():
             for key, tensor in self.optimiser.state[parameter].items():
                 found[f"adam.{key}.{name}"] = tensor
         for i, tensor in enumerate(_parts(self.state)):
             found[f"state.{i}"] = tensor
-        for name, tensor in self.task.position().items():
+        for name, tensor in self.source.position().items():
             found[f"task.{name}"] = tensor
         found["generator"] = self.generator.get_state()
         return found
 
-    def restore(self, tensors: dict[str, Tensor]) -> None:
-        """Go on from `tensors`."""
+    def restore(self, tensors: dict[str, Tensor], step: int) -> None:
+        """Continue from the `tensors` of a checkpoint that was made after `step`."""
+        self.steps_done = step
         self.model.load_state_dict(under("model.", tensors))
         for name, parameter in self.parameters.items():
             state = {
@@ -194,12 +237,12 @@ class Stepper:
             }
             if state:
                 self.optimiser.state[parameter] = state
-        # A file of tensors keeps no order: the parts of the state are told by their numbers.
+        # A file of tensors keeps no order, so the parts of the state are sorted by their numbers.
         numbered = sorted(under("state.", tensors).items())
         self.state = _whole([tensor.to(self.generator.device) for _, tensor in numbered])
-        self.task.move_to(under("task.", tensors))
+        self.source.move_to(under("task.", tensors))
         self.generator.set_state(tensors["generator"])
-        self._recording = None  # it knows Adam's tensors of before
+        self._recording = None  # it refers to Adam's old tensors
 
 
 def under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -218,5 +261,5 @@ def _parts(state: Any) -> tuple[Tensor, ...]:
 
 
 def _whole(parts: Sequence[Tensor]) -> Any:
-    """The state of which these are the parts."""
+    """The inverse of `_parts`."""
     return None if not parts else parts[0] if len(parts) == 1 else tuple(parts)

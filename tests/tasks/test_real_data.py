@@ -5,8 +5,10 @@ import math
 import pytest
 import torch
 
-from rda.tasks.catalogue import build_task
-from rda.tasks.settings import MNIST, PermutedMNIST, Wikipedia
+from rda.tasks.mnist import MNIST, PermutedMNIST
+from rda.tasks.wikipedia import Wikipedia
+
+CPU = torch.device("cpu")
 
 
 def images(count, seed):
@@ -28,7 +30,7 @@ def mnist_files():
 
 class TestMNIST:
     def test_pixels_come_one_a_step_in_reading_order_between_0_and_1(self, mnist_files):
-        task = build_task(MNIST(images=60), files=mnist_files)
+        task = MNIST(images=60).open(CPU, mnist_files)
         (batch,) = task.evaluation("test", 100)
         pixels, digits = images(20, 20)
         assert batch.input.shape == (784, 20, 1)
@@ -36,12 +38,12 @@ class TestMNIST:
         assert torch.equal(batch.target, digits.long())
 
     def test_eleven_twelfths_train_and_the_rest_validates(self, mnist_files):
-        task = build_task(MNIST(images=60), files=mnist_files)
+        task = MNIST(images=60).open(CPU, mnist_files)
         sizes = {part: len(digits) for part, (_, digits) in task.parts.items()}
         assert sizes == {"train": 55, "validation": 5, "test": 20}
 
     def test_every_training_image_comes_once_an_epoch_in_a_new_order(self, mnist_files):
-        task = build_task(MNIST(images=60), files=mnist_files)
+        task = MNIST(images=60).open(CPU, mnist_files)
         generator = torch.Generator().manual_seed(0)
         epochs = [
             torch.cat([task.batch(generator, 11).input for _ in range(5)], 1) for _ in range(2)
@@ -53,13 +55,13 @@ class TestMNIST:
         assert not torch.equal(*epochs)
 
     def test_a_position_gives_the_same_batches_again(self, mnist_files):
-        task = build_task(MNIST(images=60), files=mnist_files)
+        task = MNIST(images=60).open(CPU, mnist_files)
         generator = torch.Generator().manual_seed(0)
         for _ in range(3):
             task.batch(generator, 10)
         position, state = task.position(), generator.get_state()
         expected = [task.batch(generator, 10) for _ in range(9)]
-        other = build_task(MNIST(images=60), files=mnist_files)
+        other = MNIST(images=60).open(CPU, mnist_files)
         other.move_to(position)
         generator.set_state(state)
         for batch in expected:
@@ -69,7 +71,7 @@ class TestMNIST:
 
     def test_one_fixed_permutation_from_its_seed(self, mnist_files):
         plain, permuted, same, other = (
-            next(iter(build_task(settings, files=mnist_files).evaluation("test", 20))).input
+            next(iter(settings.open(CPU, mnist_files).evaluation("test", 20))).input
             for settings in (
                 MNIST(images=60),
                 PermutedMNIST(images=60),
@@ -83,7 +85,7 @@ class TestMNIST:
         assert not torch.equal(permuted, other)
 
     def test_pooling_averages_squares(self, mnist_files):
-        task = build_task(MNIST(images=60, pool=14), files=mnist_files)
+        task = MNIST(images=60, pool=14).open(CPU, mnist_files)
         (batch,) = task.evaluation("test", 100)
         pixels, _ = images(20, 20)
         assert batch.input.shape == (4, 20, 1)
@@ -99,7 +101,7 @@ class TestWikipedia:
     settings = Wikipedia(characters=2000, segment=30, evaluation_streams=4)
 
     def task(self, settings=settings):
-        return build_task(settings, files={"enwik8": TEXT})
+        return settings.open(CPU, {"enwik8": TEXT})
 
     def test_the_parts_are_ninety_five_and_five_percent_in_order(self):
         task = self.task()
@@ -135,12 +137,11 @@ class TestWikipedia:
         assert len(text) - 1 - len(said) < 4
 
     def test_chance_is_the_entropy_of_single_characters_in_bits(self):
-        task = build_task(
-            Wikipedia(characters=1000, evaluation_streams=2), files={"enwik8": b"ab" * 500}
-        )
+        settings = Wikipedia(characters=1000, evaluation_streams=2)
+        task = settings.open(CPU, {"enwik8": b"ab" * 500})
         assert task.chance == pytest.approx(1.0)
         loss = torch.tensor(math.log(2.0))
-        assert task.score(torch.zeros(1, 2), torch.zeros(1), loss).item() == pytest.approx(1.0)
+        assert settings.score(torch.zeros(1, 2), torch.zeros(1), loss).item() == pytest.approx(1.0)
 
     def test_a_position_goes_on_with_the_same_segment(self):
         task, other = self.task(), self.task()

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from rda.tasks.settings import Goal
+from rda.settings import Goal
 from rda.training.goals import GoalTracker
 
 LOW = Goal("loss", "<", 0.001)

@@ -15,25 +15,18 @@ from tiny_runs import TEXT, TINY, TINY_RUNS, Silent, run_once, with_steps
 
 from rda import files
 from rda.labels import COMPARED
-from rda.tasks.settings import TASKS, Addition, MultiCopy
-from rda.tasks.task import Batch
+from rda.settings import Limits, Recipe
+from rda.tasks import all_tasks
+from rda.tasks.addition import Addition
+from rda.tasks.copying import MultiCopy
 from rda.training import checkpoint
 from rda.training.building import build_stepper
-from rda.training.loop import train
-from rda.training.record import (
-    FAILED,
-    FINISHED,
-    INTERRUPTED,
-    METRICS,
-    MODEL,
-    STOPPED,
-    Record,
-    RecordError,
-)
+from rda.training.record import METRICS, MODEL, Record
 from rda.training.run import Run
-from rda.training.settings import Limits, Recipe, RunSettings, small_settings
+from rda.training.settings import RunSettings, small_settings
+from rda.training.status import FAILED, FINISHED, INTERRUPTED, STOPPED, RecordError
 
-SYNTHETIC = [name for name, settings in TASKS.items() if settings.dataset is None]
+SYNTHETIC = [name for name, task in all_tasks().items() if task.dataset is None]
 
 
 def weights(folder):
@@ -200,9 +193,11 @@ class TestResuming:
         settings = with_steps(TINY_RUNS["addition"], 2)
         run_once(tmp_path / "run", settings)
         for folder in (tmp_path / "run", tmp_path / "run" / "checkpoints"):
-            (folder / ".x.123.tmp").write_text("half")
+            (folder / ".status.json.123.tmp").write_text("half")
+            (folder / ".step-000000002.sha256.77.tmp").write_text("half")
+            (folder / ".mine.tmp").write_text("precious")
         run_once(tmp_path / "run", with_steps(settings, 3))
-        assert not list((tmp_path / "run").rglob("*.tmp"))
+        assert [path.name for path in (tmp_path / "run").rglob("*.tmp")] == [".mine.tmp"] * 2
 
     def test_a_start_over_that_was_cut_off_can_be_started_over(self, tmp_path, monkeypatch):
         settings = with_steps(TINY_RUNS["addition"], 2)
@@ -268,16 +263,15 @@ class TestTraining:
             stepper.step()
             (row,) = stepper.fetch()
         other = build_stepper(settings, torch.device("cpu"), files=files)
-        batches = [other.task.batch(other.generator, 4) for _ in range(5)]
+        batches = [other.source.batch(other.generator, 4) for _ in range(5)]
         inputs, targets, _ = zip(*batches, strict=True)
-        whole = Batch(torch.cat(inputs), torch.cat(targets))
 
-        def loss(batch):
-            losses = other.task.losses(other.model(batch)[0], batch.target)
+        def loss(input, target):
+            losses = other.task.losses(other.model(input)[0], target)
             return losses[-7:].mean().item()
 
-        assert row["loss"] == pytest.approx(loss(whole), rel=1e-5)
-        assert row["loss"] != pytest.approx(loss(batches[-1]), rel=1e-3)
+        assert row["loss"] == pytest.approx(loss(torch.cat(inputs), torch.cat(targets)), rel=1e-5)
+        assert row["loss"] != pytest.approx(loss(inputs[-1], targets[-1]), rel=1e-3)
 
     def test_gradients_are_clipped_by_value(self):
         for clip in (0.0, 1e-3):
@@ -313,7 +307,7 @@ class TestTraining:
         for name, tensor in one.model.state_dict().items():
             assert torch.equal(tensor, same.model.state_dict()[name])
         assert not torch.equal(one.model.readout.weight, other.model.readout.weight)
-        batches = [s.task.batch(s.generator, 3).input for s in (one, same, other)]
+        batches = [s.source.batch(s.generator, 3).input for s in (one, same, other)]
         assert torch.equal(batches[0], batches[1])
         assert not torch.equal(batches[0], batches[2])
 
@@ -360,10 +354,7 @@ class TestEvaluation:
         tiny = TINY_RUNS["wikipedia"]
         settings = with_steps(tiny, 9)
         run_once(tmp_path / "whole", settings)
-        stepper = build_stepper(settings, torch.device("cpu"), files=TEXT)
-        with Run(tmp_path / "stopped", settings) as run:
-            listener = _StopsDuringEvaluation(stepper)
-            status = train(run, stepper, listener)
+        status = run_once(tmp_path / "stopped", settings, prepare=stop_during_evaluation)
         assert status.state == INTERRUPTED
         assert status.step == 4
         assert Record(tmp_path / "stopped").curve("validation_bits")[0] == []
@@ -372,25 +363,21 @@ class TestEvaluation:
 
     def test_a_stop_during_the_last_evaluation_is_no_end(self, tmp_path):
         settings = with_steps(TINY_RUNS["wikipedia"], 4)
-        stepper = build_stepper(settings, torch.device("cpu"), files=TEXT)
-        with Run(tmp_path / "stopped", settings) as run:
-            status = train(run, stepper, _StopsDuringEvaluation(stepper))
+        status = run_once(tmp_path / "stopped", settings, prepare=stop_during_evaluation)
         assert (status.state, status.step) == (INTERRUPTED, 4)
         again = run_once(tmp_path / "stopped", settings)
         assert (again.state, again.best_step) == (FINISHED, 4)
 
 
-class _StopsDuringEvaluation(Silent):
-    def __init__(self, stepper):
-        super().__init__()
-        evaluate = stepper.evaluate
+def stop_during_evaluation(stepper):
+    evaluate = stepper.evaluate
 
-        def interrupted(part, stop=lambda: False):
-            if part == "validation":
-                os.kill(os.getpid(), signal.SIGTERM)
-            return evaluate(part, stop)
+    def interrupted(part, stop=lambda: False):
+        if part == "validation":
+            os.kill(os.getpid(), signal.SIGTERM)
+        return evaluate(part, stop)
 
-        stepper.evaluate = interrupted
+    stepper.evaluate = interrupted
 
 
 class TestFailing:
@@ -425,8 +412,12 @@ class TestFailing:
         assert_same_run(tmp_path / "whole", tmp_path / "run")
 
     def test_a_loss_that_is_not_finite_is_named(self, tmp_path):
+        class Broken(Addition):
+            def losses(self, prediction, target):
+                return prediction.sum(-1) / 0.0
+
         def prepare(stepper):
-            stepper.task.losses = lambda prediction, target: prediction.sum(-1) / 0.0
+            stepper.task = Broken(length=6)
 
         settings = with_steps(TINY_RUNS["addition"], 20)
         status = run_once(tmp_path / "run", settings, prepare=prepare)

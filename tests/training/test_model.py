@@ -4,59 +4,66 @@ import pytest
 import torch
 
 from rda.labels import UNIT_LABELS
-from rda.tasks.catalogue import build_task
-from rda.tasks.settings import ClassifyLength, MultiCopy, Wikipedia
-from rda.tasks.task import Batch
-from rda.training.model import SequenceModel
+from rda.settings import Recipe
+from rda.tasks.classify_length import ClassifyLength
+from rda.tasks.copying import MultiCopy
+from rda.tasks.wikipedia import Wikipedia
+from rda.training.building import build_model, build_stepper
+from rda.training.settings import RunSettings
 
 
 def gradients(model, loss):
     return torch.autograd.grad(loss, list(model.parameters()))
 
 
+def model_for(task, unit, hidden_size, engine="auto", **recipe):
+    settings = RunSettings(task, unit, Recipe(hidden_size=hidden_size, **recipe))
+    return build_model(settings, task.input_size, task.output_size, engine)
+
+
 @pytest.mark.parametrize("unit", UNIT_LABELS)
 def test_what_stands_beyond_a_sequences_end_reaches_neither_loss_nor_gradient(unit):
-    task = build_task(ClassifyLength(longest=12))
+    task = ClassifyLength(longest=12)
     torch.manual_seed(0)
-    model = SequenceModel(task, unit, 5, learn_initial_state=True).double()
-    batch = task.batch(torch.Generator().manual_seed(1), 6)
-    batch = Batch(batch.input.double(), batch.target.double(), batch.lengths)
-    beyond = torch.arange(12).unsqueeze(1) >= batch.lengths
-    poisoned = batch._replace(input=batch.input.masked_fill(beyond.unsqueeze(-1), 50.0))
-    losses = [task.losses(model(given)[0], given.target) for given in (batch, poisoned)]
+    model = model_for(task, unit, 5, learn_initial_state=True).double()
+    input, target, lengths = task.batch(torch.Generator().manual_seed(1), 6)
+    beyond = torch.arange(12).unsqueeze(1) >= lengths
+    clean = input.double()
+    poisoned = clean.masked_fill(beyond.unsqueeze(-1), 50.0)
+    losses = [
+        task.losses(model(given, lengths=lengths)[0], target.double())
+        for given in (clean, poisoned)
+    ]
     assert torch.equal(*losses)
-    for clean, other in zip(*(gradients(model, loss.mean()) for loss in losses), strict=True):
-        assert torch.equal(clean, other)
+    for one, other in zip(*(gradients(model, loss.mean()) for loss in losses), strict=True):
+        assert torch.equal(one, other)
 
 
 @pytest.mark.parametrize("unit", UNIT_LABELS)
 def test_a_ragged_batch_equals_its_sequences_one_by_one(unit):
-    task = build_task(ClassifyLength(longest=12))
+    task = ClassifyLength(longest=12)
     torch.manual_seed(0)
-    model = SequenceModel(task, unit, 5, learn_initial_state=True).double()
+    model = model_for(task, unit, 5, learn_initial_state=True).double()
     batch = task.batch(torch.Generator().manual_seed(1), 6)
-    together, _ = model(Batch(batch.input.double(), batch.target, batch.lengths))
+    together, _ = model(batch.input.double(), lengths=batch.lengths)
     for row, length in enumerate(batch.lengths.tolist()):
-        alone, _ = model(Batch(batch.input[:length, row : row + 1].double(), batch.target))
+        alone, _ = model(batch.input[:length, row : row + 1].double())
         # Two orders of summation in float64.
         torch.testing.assert_close(alone[0], together[row], rtol=1e-12, atol=1e-12)
 
 
 def test_symbols_are_one_hot_unless_the_task_embeds_them():
-    copying = build_task(MultiCopy(copies=1, symbols=2))
-    assert SequenceModel(copying, "GRU", 3).unit.input_size == 9
-    text = build_task(
-        Wikipedia(characters=1000, embedding=5, evaluation_streams=2), files={"enwik8": b"ab" * 500}
-    )
-    model = SequenceModel(text, "GRU", 3)
-    assert model.unit.input_size == 5
-    assert model.encoder.weight.shape == (2, 5)
+    assert model_for(MultiCopy(copies=1, symbols=2), "GRU", 3).unit.input_size == 9
+    text = Wikipedia(characters=1000, embedding=5, evaluation_streams=2)
+    settings = RunSettings(text, "GRU", Recipe(hidden_size=3, batch_size=4))
+    stepper = build_stepper(settings, torch.device("cpu"), files={"enwik8": b"ab" * 500})
+    assert stepper.model.unit.input_size == 5
+    assert stepper.model.encoder.weight.shape == (2, 5)
 
 
 def test_the_readout_starts_as_section_6_1_says():
-    task = build_task(MultiCopy())
     torch.manual_seed(0)
-    model = SequenceModel(task, "RWA", 250)
+    model = model_for(MultiCopy(), "RWA", 250)
     bound = (6 / (250 + 8)) ** 0.5
     assert model.readout.bias.eq(0).all()
     assert model.readout.weight.abs().max() <= bound
@@ -65,6 +72,5 @@ def test_the_readout_starts_as_section_6_1_says():
 
 
 def test_the_engine_that_runs_is_named():
-    task = build_task(MultiCopy())
-    assert SequenceModel(task, "RWA", 4, engine="reference").engine_for(3) == "reference"
-    assert SequenceModel(task, "LSTM", 4).engine_for(3) == "torch.nn"
+    assert model_for(MultiCopy(), "RWA", 4, engine="reference").engine_for(3) == "reference"
+    assert model_for(MultiCopy(), "LSTM", 4).engine_for(3) == "torch.nn"

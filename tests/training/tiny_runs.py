@@ -2,13 +2,13 @@
 
 from dataclasses import replace
 
-import torch
-
-from rda.tasks.settings import Addition, ClassifyLength, Copy, MultiCopy, Wikipedia
-from rda.training.building import build_stepper
-from rda.training.loop import train
-from rda.training.run import Run
-from rda.training.settings import Limits, Recipe, RunSettings
+from rda.settings import Limits, Recipe
+from rda.tasks.addition import Addition
+from rda.tasks.classify_length import ClassifyLength
+from rda.tasks.copying import Copy, MultiCopy
+from rda.tasks.wikipedia import Wikipedia
+from rda.training import running
+from rda.training.settings import RunSettings
 
 TINY = Recipe(hidden_size=8, batch_size=4)
 TEXT = {"enwik8": bytes((7 * i * i + i // 3) % 11 + 97 for i in range(3000))}
@@ -52,12 +52,29 @@ def files_for(settings):
 def run_once(
     folder, settings, *, listener=None, force=False, checkpoint_seconds=60.0, prepare=None
 ):
-    """Train `settings` in `folder`, from wherever it stands."""
-    stepper = build_stepper(settings, torch.device("cpu"), files=files_for(settings))
-    if prepare is not None:
-        prepare(stepper)
-    with Run(folder, settings, force=force) as run:
-        return train(run, stepper, listener or Silent(), checkpoint_seconds=checkpoint_seconds)
+    """Train `settings` in `folder`, from wherever it stands; `prepare` sees the stepper first."""
+    build = running.build_stepper
+
+    def build_prepared(*arguments):
+        stepper = build(*arguments)
+        if prepare is not None:
+            prepare(stepper)
+        return stepper
+
+    running.build_stepper = build_prepared
+    try:
+        record = running.train(
+            settings,
+            folder,
+            device="cpu",
+            files=files_for(settings),
+            force=force,
+            checkpoint_minutes=checkpoint_seconds / 60,
+            listener=listener or Silent(),
+        )
+    finally:
+        running.build_stepper = build
+    return record.status
 
 
 def with_steps(settings, steps, **limits):

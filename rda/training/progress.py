@@ -1,12 +1,10 @@
-"""Progress on the terminal: a bar with ETA where there is one, a line now and then elsewhere."""
+"""Progress in the terminal: a bar with the time left, or a line every few seconds in a log."""
 
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
-from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -22,25 +20,23 @@ from rich.progress import (
     TransferSpeedColumn,
 )
 
-from rda.commands.arguments import UsageError
-from rda.training.record import TENSORBOARD
 from rda.training.settings import RunSettings
 
 SECONDS_BETWEEN_LINES = 10.0
+"""Where the output is not a terminal, a line is printed this often."""
 
 
 class TrainingProgress:
-    """Listens to one run after another."""
+    """A listener that shows one run after another."""
 
     def __init__(self, console: Console | None = None) -> None:
         self.console = Console() if console is None else console
-        self._can_speak = True
+        self._can_print = True
         self._bar: Progress | None = None
         self._task = TaskID(0)
-        self._events: Any = None
 
     @contextmanager
-    def watching(self, settings: RunSettings, folder: Path, tensorboard: bool) -> Iterator[None]:
+    def watching(self, settings: RunSettings) -> Iterator[None]:
         """Show one run for as long as the context lasts."""
         self._label = f"{settings.task.name} {settings.unit}"
         self._limit = settings.limits.steps
@@ -56,28 +52,25 @@ class TrainingProgress:
             disable=not self.console.is_terminal,
         )
         self._task = self._bar.add_task(escape(self._label), total=self._limit, values="")
-        self._folder = folder if tensorboard else None
         try:
-            self._speak(self._bar.start)
+            self._print(self._bar.start)
             yield
         finally:
-            self._speak(self._bar.stop)
-            if self._events is not None:
-                self._events.close()
-            self._bar = self._events = None
+            self._print(self._bar.stop)
+            self._bar = None
 
-    def _speak(self, action: Callable[..., object], *arguments: Any, **options: Any) -> None:
-        """Training goes on when nobody listens any more: a closed pipe, a terminal that left."""
-        if not self._can_speak:
+    def _print(self, action: Callable[..., object], *arguments: Any, **options: Any) -> None:
+        """Print until nobody reads any more; training goes on after a pipe was closed."""
+        if not self._can_print:
             return
         try:
             action(*arguments, **options)
         except (OSError, SystemExit):  # rich leaves the program when its pipe is closed
-            self._can_speak = False
+            self._can_print = False
 
     def say(self, line: str) -> None:
-        """Something a person should know."""
-        self._speak(self.console.print, line, markup=False, highlight=False, soft_wrap=True)
+        """Print a line that the user should know."""
+        self._print(self.console.print, line, markup=False, highlight=False, soft_wrap=True)
 
     def stepped(self, step: int, row: Mapping[str, float], seconds: float) -> None:
         """Move the bar."""
@@ -85,19 +78,12 @@ class TrainingProgress:
             self._first = step, seconds
         values = self._values(step, row, seconds)
         if self._bar is not None:
-            self._speak(self._bar.update, self._task, completed=step, values=values)
+            self._print(self._bar.update, self._task, completed=step, values=values)
         if not self.console.is_terminal:
-            self._say_now_and_then(step, values)
+            self._print_line_when_due(step, values)
 
     def recorded(self, step: int, row: Mapping[str, float]) -> None:
-        """Pass a line of the metrics on to TensorBoard."""
-        if self._folder is None:
-            return
-        if self._events is None:
-            self._events = _event_writer(self._folder, step)
-        for name, value in row.items():
-            if name != "step":
-                self._events.add_scalar(name, value, step)
+        """Nothing is shown for a line of the metrics."""
 
     def _values(self, step: int, row: Mapping[str, float], seconds: float) -> str:
         shown = [f"{name} {value:.4g}" for name, value in row.items()]
@@ -110,30 +96,16 @@ class TrainingProgress:
                 shown.append(f"at most {timedelta(seconds=left)} left")
         return "  ".join(shown)
 
-    def _say_now_and_then(self, step: int, values: str) -> None:
+    def _print_line_when_due(self, step: int, values: str) -> None:
         now = time.monotonic()
         if now - self._last_line >= SECONDS_BETWEEN_LINES:
             self._last_line = now
             self.say(f"{self._label}  step {step} of {self._limit}  {values}")
 
 
-def check_tensorboard() -> None:
-    """Raise where the extra is not installed."""
-    if find_spec("tensorboard") is None:
-        raise UsageError(
-            "--tensorboard needs the package tensorboard: pip install 'rda-torch[tensorboard]'"
-        )
-
-
-def _event_writer(folder: Path, first_step: int) -> Any:
-    from torch.utils.tensorboard import SummaryWriter
-
-    return SummaryWriter(str(folder / TENSORBOARD), purge_step=first_step)
-
-
 @contextmanager
 def fetching(console: Console | None = None) -> Iterator[Callable[[str, int, int | None], None]]:
-    """Show downloads for as long as the context lasts; nothing where there is none."""
+    """Show downloads for as long as the context lasts; nothing where there are none."""
     bar = Progress(
         TextColumn("{task.description}"),
         BarColumn(bar_width=24),

@@ -1,0 +1,7 @@
+"""`python -m rda` is the command `rda`."""
+
+import sys
+
+from rda.cli import command
+
+sys.exit(command())

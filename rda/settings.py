@@ -1,0 +1,150 @@
+"""How a unit is trained, as plain data with section 6.1's values as defaults. Needs no torch."""
+
+import math
+import struct
+from dataclasses import dataclass
+from typing import Literal
+
+LARGEST = 2**31 - 1
+"""No whole number in the settings may be larger: every library takes numbers up to this one."""
+
+
+def check_at_least(name: str, value: float, minimum: float) -> None:
+    """Raise a ValueError that names the setting and the smallest value it may have."""
+    if not value >= minimum:
+        raise ValueError(f"{name} should be {minimum} or more, got {value}")
+    if isinstance(value, int) and value > LARGEST:
+        raise ValueError(f"{name} should be {LARGEST} or less, got {value}")
+
+
+@dataclass(frozen=True)
+class Goal:
+    """A threshold for one training batch: its loss below it, or its accuracy above it."""
+
+    column: str
+    relation: str
+    threshold: float
+
+    def reached(self, value: float) -> bool:
+        """Whether a value is past the threshold.
+
+        Both are compared as float32, the dtype in which the value was computed: otherwise an
+        accuracy of 99 in 100 would be above 0.99 because of its rounding.
+        """
+        value, threshold = _as_float32(value), _as_float32(self.threshold)
+        if self.relation == "<":
+            return value < threshold
+        if self.relation == ">":
+            return value > threshold
+        return value >= threshold
+
+    def __str__(self) -> str:
+        return f"{self.column} {self.relation} {self.threshold:g}"
+
+
+def _as_float32(value: float) -> float:
+    rounded: float = struct.unpack("f", struct.pack("f", value))[0]
+    return rounded
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How a unit is trained. A run with any of these changed is another run."""
+
+    hidden_size: int = 250
+    """Number of recurrent units."""
+    batch_size: int = 100
+    """Number of sequences in a batch."""
+    learning_rate: float = 0.001
+    """Adam's learning rate; the largest one where a schedule changes it."""
+    schedule: Literal["constant", "linear", "cosine"] = "constant"
+    """How the learning rate goes down after the warm-up, over schedule_steps steps."""
+    warmup_steps: int = 0
+    """Steps over which the learning rate rises from near 0 to its full value."""
+    schedule_steps: int = 0
+    """Step at which a linear or cosine schedule ends; the learning rate stays at its last value
+    from there on."""
+    final_learning_rate: float = 0.0
+    """Learning rate at which a linear or cosine schedule ends."""
+    clip: float = 1.0
+    """Clip every element of the gradients to between minus this and this; 0 turns it off."""
+    clip_norm: float = 0.0
+    """Scale all gradients down together to at most this norm, before clipping by value; 0 turns
+    it off."""
+    not_finite: Literal["fail", "skip"] = "fail"
+    """What to do when a loss or a gradient is infinite or NaN: end the run as failed, or skip
+    the step and go on. 100 skipped steps in a row fail too."""
+    reduction: Literal["mean", "sum"] = "mean"
+    """The objective: the mean of the losses, or their sum over batch and time."""
+    learn_initial_state: bool = False
+    """Learn the state in which a sequence starts, instead of starting from zeros."""
+    precision: Literal["float32", "tf32", "bfloat16"] = "float32"
+    """Precision of the matrix products; weights and states are float32 in all three."""
+    evaluate_every: int = 0
+    """Steps between two evaluations on the validation data; 0 for none."""
+    seed: int = 0
+    """Seed for weight initialisation and batch order."""
+
+    def __post_init__(self) -> None:
+        for name in ("hidden_size", "batch_size"):
+            check_at_least(name, getattr(self, name), 1)
+        for name in (
+            "clip", "clip_norm", "evaluate_every", "seed", "warmup_steps", "schedule_steps",
+            "final_learning_rate",
+        ):  # fmt: skip
+            check_at_least(name, getattr(self, name), 0)
+        if not 0 < self.learning_rate < math.inf:
+            raise ValueError(f"learning_rate should be above 0, got {self.learning_rate}")
+        self._check_schedule()
+
+    def _check_schedule(self) -> None:
+        if self.schedule == "constant":
+            for name in ("schedule_steps", "final_learning_rate"):
+                if getattr(self, name):
+                    raise ValueError(f"{name} needs schedule linear or cosine, got constant")
+            return
+        if self.schedule_steps <= self.warmup_steps:
+            raise ValueError(
+                f"schedule_steps should be more than warmup_steps, {self.warmup_steps}, with "
+                f"schedule {self.schedule}, got {self.schedule_steps}"
+            )
+        if self.final_learning_rate > self.learning_rate:
+            raise ValueError(
+                f"final_learning_rate should be learning_rate, {self.learning_rate}, or less, "
+                f"got {self.final_learning_rate}"
+            )
+
+    @property
+    def changes_learning_rate(self) -> bool:
+        """Whether the learning rate is not the same at every step."""
+        return self.schedule != "constant" or self.warmup_steps > 0
+
+    def learning_rate_at(self, step: int) -> float:
+        """The learning rate of a step; steps count from 1."""
+        if step <= self.warmup_steps:
+            return self.learning_rate * step / (self.warmup_steps + 1)
+        if self.schedule == "constant":
+            return self.learning_rate
+        length = self.schedule_steps - self.warmup_steps
+        progress = min((step - 1 - self.warmup_steps) / length, 1.0)
+        share = (
+            1 - progress if self.schedule == "linear" else (1 + math.cos(math.pi * progress)) / 2
+        )
+        return self.final_learning_rate + (self.learning_rate - self.final_learning_rate) * share
+
+
+@dataclass(frozen=True)
+class Limits:
+    """When a run stops. These may change between one start of a run and the next."""
+
+    steps: int = 10_000
+    """Stop after this many steps."""
+    minutes: float = 0.0
+    """Stop after this many minutes of this start; 0 for no limit."""
+    stop_at: Literal["goal", "trailing", "never"] = "goal"
+    """Stop when a single batch reaches the task's goal, when the mean of the last 100 batches
+    does, or only at a limit."""
+
+    def __post_init__(self) -> None:
+        check_at_least("steps", self.steps, 1)
+        check_at_least("minutes", self.minutes, 0)

@@ -1,0 +1,145 @@
+"""All tasks by name: those of this folder, those of installed packages, and a person's own.
+
+A task registers itself with the decorator `register`. Three places are looked at:
+
+1. the modules of this folder;
+2. the entry points of the group "rda.tasks" of installed packages;
+3. $RDA_TASKS: Python files or importable modules, separated as in $PATH.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import pkgutil
+import re
+import sys
+import warnings
+from dataclasses import fields, is_dataclass
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Literal, TypeVar, get_origin, get_type_hints
+
+from rda.names import unknown_name
+from rda.settings import Limits, Recipe
+from rda.tasks.task import Task
+
+ENTRY_POINTS = "rda.tasks"
+VARIABLE = "RDA_TASKS"
+NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,49}")
+RESERVED = {
+    *(field.name for field in (*fields(Recipe), *fields(Limits))),
+    "small", "device", "engine", "threads", "name", "runs_dir", "data_dir", "checkpoint_minutes",
+    "force", "tensorboard", "help", "unit", "task", "folder", "progress",
+}  # fmt: skip
+"""Settings of every training; a task's own settings need other names."""
+
+_tasks: dict[str, type[Task]] = {}
+_loaded: set[str] = set()
+
+AnyTask = TypeVar("AnyTask", bound=type[Task])
+
+
+class TaskError(ValueError):
+    """A task that cannot be used, and why."""
+
+
+def register(task: AnyTask) -> AnyTask:
+    """Make a task known by its name; use it as a decorator, above `@dataclass(frozen=True)`."""
+    _check(task)
+    known = _tasks.get(task.name)
+    if known is not None and _origin(known) != _origin(task):
+        raise TaskError(f"task {task.name!r} is already defined by {known.__module__}")
+    _tasks[task.name] = task
+    return task
+
+
+def all_tasks() -> dict[str, type[Task]]:
+    """Every task by name: the paper's first, then the others in the order of their registration."""
+    _load_all()
+    return dict(_tasks)
+
+
+def find_task(name: str) -> type[Task]:
+    """The task of this name; a ValueError with the nearest name where there is none."""
+    tasks = all_tasks()
+    if name not in tasks:
+        hint = f"; a task of your own is found through ${VARIABLE}"
+        raise TaskError(unknown_name("task", name, tasks) + hint)
+    return tasks[name]
+
+
+def _load_all() -> None:
+    package = importlib.import_module("rda.tasks")
+    for module in pkgutil.iter_modules(package.__path__, "rda.tasks."):
+        importlib.import_module(module.name)
+    if ENTRY_POINTS not in _loaded:
+        _loaded.add(ENTRY_POINTS)
+        _load_entry_points()
+    for place in filter(None, os.environ.get(VARIABLE, "").split(os.pathsep)):
+        _load_place(place)
+
+
+def _load_entry_points() -> None:
+    for point in entry_points(group=ENTRY_POINTS):
+        try:
+            point.load()
+        except Exception as error:  # someone else's package must not stop ours
+            warnings.warn(f"the tasks of {point.value} cannot be used: {error}", stacklevel=2)
+
+
+def _load_place(place: str) -> None:
+    path = Path(place).expanduser().absolute() if place.endswith(".py") else None
+    key = place if path is None else str(path)
+    if key in _loaded:
+        return
+    try:
+        if path is None:
+            importlib.import_module(place)
+        else:
+            _load_file(path)
+    except Exception as error:
+        reason = f"{type(error).__name__}: {error}".splitlines()[0]
+        raise TaskError(f"{place} of ${VARIABLE} cannot be used: {reason}") from error
+    _loaded.add(key)
+
+
+def _load_file(path: Path) -> None:
+    spec = importlib.util.spec_from_file_location(f"rda_task_{path.stem}", path)
+    assert spec is not None and spec.loader is not None  # noqa: PT018
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # where dataclasses look up the types of their fields
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[spec.name]
+        raise
+
+
+def _origin(task: type[Task]) -> tuple[str, str]:
+    return task.__module__, task.__qualname__
+
+
+def _check(task: object) -> None:
+    if not (isinstance(task, type) and issubclass(task, Task)):
+        raise TypeError(f"a task should be a class derived from rda.tasks.Task, got {task!r}")
+    what = task.__qualname__
+    if not (is_dataclass(task) and "__dataclass_params__" in vars(task)):
+        raise TypeError(f"{what} should be decorated with @dataclass(frozen=True)")
+    name = getattr(task, "name", None)
+    if not isinstance(name, str) or not NAME.fullmatch(name):
+        raise TypeError(
+            f"{what}.name should be lower-case letters, digits and dashes, got {name!r}"
+        )
+    if not isinstance(getattr(task, "title", None), str):
+        raise TypeError(f"{what}.title should be a str")
+    if not task.__doc__ or task.__doc__.startswith(f"{task.__name__}("):
+        raise TypeError(f"{what} should have a docstring: it is the task's help")
+    hints = get_type_hints(task)
+    for field in fields(task):
+        if field.name in RESERVED:
+            raise TypeError(f"{what}.{field.name} is a setting of every training: rename it")
+        kind = hints[field.name]
+        if kind not in (int, float, bool, str) and get_origin(kind) is not Literal:
+            raise TypeError(f"{what}.{field.name} should be int, float, bool, str or Literal")

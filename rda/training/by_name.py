@@ -1,0 +1,84 @@
+"""`rda.train`: a task and a unit by name, settings as keywords, a record back."""
+
+from pathlib import Path
+from typing import Any
+
+from rda.labels import unit_label
+from rda.tasks import Task
+from rda.training import running
+from rda.training.record import Record, check_name, default_runs
+from rda.training.settings import (
+    RunSettings,
+    default_name,
+    full_settings,
+    small_settings,
+    with_changes,
+)
+from rda.training.status import INTERRUPTED
+
+
+def train(
+    task: str | Task,
+    unit: str,
+    *,
+    small: bool = False,
+    folder: Path | str | None = None,
+    device: str = "auto",
+    engine: str = "auto",
+    threads: int = 0,
+    data_dir: Path | str | None = None,
+    force: bool = False,
+    checkpoint_minutes: float = 1.0,
+    progress: bool = True,
+    **changes: Any,
+) -> Record:
+    """Train a unit on a task and return the record: `rda.train("copy", "RDA", small=True)`.
+
+    Args:
+        task: the name of a task, or a task with settings of its own.
+        unit: a label such as "RDA-exp-tanh", "RWA", "LSTM"; "RDA" is "RDA-exp-tanh".
+        small: start from the task's small twin instead of its full size.
+        folder: where the run is recorded; by default a folder in `runs`, or in $RDA_RUNS, named
+            after task, unit, seed and settings. The same call continues the run.
+        device, engine, threads, force, checkpoint_minutes: as for `rda.training.train`.
+        data_dir: folder with the task's data set ($RDA_DATA); it is downloaded where missing.
+        progress: show a bar with the time left.
+        **changes: settings of the task, the recipe and the limits by name, such as `length`,
+            `hidden_size`, `learning_rate`, `seed`, `steps`, `stop_at`.
+
+    Raises:
+        KeyboardInterrupt: Ctrl-C was pressed; everything is saved, the same call continues.
+        Others: as for `rda.training.train`, and a ValueError for a wrong name or value.
+    """
+    settings = _settings(task, unit_label(unit), small)
+    settings = with_changes(settings, changes)
+    if folder is None:
+        folder = default_runs() / check_name(default_name(settings))
+    options: dict[str, Any] = {
+        "device": device,
+        "engine": engine,
+        "threads": threads,
+        "force": force,
+        "checkpoint_minutes": checkpoint_minutes,
+        "files": running.read_files(settings, data_dir, progress),
+    }
+    if progress:
+        from rda.training.progress import TrainingProgress
+
+        bar = TrainingProgress()
+        with bar.watching(settings):
+            record = running.train(settings, folder, listener=bar, **options)
+    else:
+        record = running.train(settings, folder, **options)
+    if record.status.state == INTERRUPTED:
+        raise KeyboardInterrupt(f"saved in {record.folder}; the same call continues")
+    return record
+
+
+def _settings(task: str | Task, unit: str, small: bool) -> RunSettings:
+    if isinstance(task, str):
+        return (small_settings if small else full_settings)(task, unit)
+    if small:
+        raise ValueError("small goes with the name of a task, not with a task of your own sizes")
+    preset = task.full()
+    return RunSettings(task, unit, preset.recipe, preset.limits)

@@ -1,0 +1,72 @@
+"""A trained model from the folder of its run."""
+
+import warnings
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from rda.training import checkpoint
+from rda.training.building import build_model
+from rda.training.checkpoint import CheckpointError
+from rda.training.model import SequenceModel
+from rda.training.record import CHECKPOINTS, MODEL, Record
+from rda.training.status import RecordError
+from rda.training.stepper import under
+
+
+def load(
+    folder: Path | str, *, device: torch.device | str = "cpu", engine: str = "auto"
+) -> SequenceModel:
+    """The trained model of a run, ready for inference: `prediction, state = model(input)`.
+
+    The weights are those of the best evaluation, or of the last step where there was none. What
+    the model was trained on is in `model.record.settings`, how that ended in
+    `model.record.status`. The model is in evaluation mode; `model.train()` changes that.
+
+    Args:
+        folder: the folder of the run.
+        device: where the model shall be.
+        engine: the engine of the unit, or "auto".
+
+    Raises:
+        RecordError: the folder is not a run, has no weights yet, or was damaged.
+    """
+    record = Record(folder)
+    weights = _weights(record)
+    answers, _ = weights["readout.weight"].shape
+    encoder = weights.get("encoder.weight")
+    inputs = weights["unit.weight_ih_l0"].shape[1] if encoder is None else encoder.shape[0]
+    model = build_model(record.settings, inputs, answers, engine)
+    try:
+        model.load_state_dict(weights)
+    except RuntimeError as error:
+        raise RecordError(f"the weights of run {record.name} do not fit its settings") from error
+    model.record = record
+    return model.to(device).eval()
+
+
+def _weights(record: Record) -> dict[str, Tensor]:
+    """From the model's own file; where that is damaged, from the last good checkpoint."""
+    damaged = record.damaged()
+    if MODEL not in damaged:
+        record.verify()
+        try:
+            return checkpoint.unpack((record.folder / MODEL).read_bytes())[0]
+        except (OSError, CheckpointError):
+            pass
+    elif damaged != [MODEL]:
+        record.verify()
+    try:
+        found, _ = checkpoint.load_latest(record.folder / CHECKPOINTS, remove_bad=False)
+    except CheckpointError as error:
+        raise RecordError(f"run {record.name} has no weights: {error}") from error
+    if found is None:
+        raise RecordError(f"run {record.name} has no weights yet: neither {MODEL} nor a checkpoint")
+    if record.status.ended:
+        warnings.warn(
+            f"{record.folder / MODEL} is missing or changed: the weights are those of the "
+            f"checkpoint of step {found.step}",
+            stacklevel=3,
+        )
+    return under("best.", found.tensors) or under("model.", found.tensors)

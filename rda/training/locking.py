@@ -1,0 +1,78 @@
+"""One process at a time in a run's folder."""
+
+import os
+import time
+from contextlib import suppress
+from pathlib import Path
+
+try:
+    import fcntl
+except ImportError:  # On Windows processes do not notice each other; renames stay atomic.
+    fcntl = None  # type: ignore[assignment]
+
+LOCK = "lock"
+ATTEMPTS = 20
+SECONDS_BETWEEN = 0.025
+"""A process that only looks whether a lock is held holds it for a moment: try again for so long."""
+
+
+class RunLock:
+    """Held until `release`, or until the process ends, however it ends.
+
+    Two things are locked: the folder itself, because the lock file may be deleted while a run
+    goes on, and the lock file, because network file systems may not lock folders.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._handles: list[int] = []
+        try:
+            self._handles.append(os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o666))
+            with suppress(OSError):  # Windows opens no folders
+                self._handles.append(os.open(folder, os.O_RDONLY))
+            self.held = self._lock()
+        except BaseException:
+            self.release()
+            raise
+        if not self.held:
+            self.release()
+
+    def _lock(self) -> bool:
+        """Whether this process is the only one here now."""
+        for _ in range(ATTEMPTS):
+            if all(_try(handle, shared=False) for handle in self._handles):
+                return True
+            time.sleep(SECONDS_BETWEEN)
+        return False
+
+    def release(self) -> None:
+        """Let another process in."""
+        for handle in self._handles:
+            os.close(handle)
+        self._handles = []
+
+
+def is_locked(folder: Path) -> bool:
+    """Whether a living process holds the lock of this folder."""
+    for path in (folder / LOCK, folder):
+        with suppress(OSError):  # not there, or not ours to open
+            handle = os.open(path, os.O_RDONLY)
+            try:
+                if not _try(handle, shared=True):
+                    return True
+            finally:
+                os.close(handle)
+    return False
+
+
+def _try(handle: int, shared: bool) -> bool:
+    """Lock an open file without waiting; False where another process holds it."""
+    if fcntl is None:
+        return True
+    kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+    try:
+        fcntl.flock(handle, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:  # a file system without locks
+        return True
+    return True

@@ -1,0 +1,48 @@
+"""The SHA-256 of every file of a run that has ended, so that later damage is noticed.
+
+`manifest.sha256` has the form that `sha256sum --check` reads.
+"""
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from rda.files import write_atomically
+
+MANIFEST = "manifest.sha256"
+CHUNK = 1 << 20
+
+
+def write_manifest(folder: Path, names: Iterable[str], planned: Mapping[str, bytes]) -> None:
+    """Seal the files of a folder. `planned` holds those that are about to be written."""
+    lines = []
+    for name in names:
+        if name in planned:
+            lines.append(f"{hashlib.sha256(planned[name]).hexdigest()}  {name}\n")
+        elif (folder / name).is_file():
+            lines.append(f"{_digest(folder / name)}  {name}\n")
+    write_atomically(folder / MANIFEST, "".join(lines).encode())
+
+
+def damaged_files(folder: Path) -> list[str]:
+    """The names of files that are not as they were sealed; the manifest's where it is damaged."""
+    try:
+        lines = (folder / MANIFEST).read_bytes().decode("ascii").splitlines()
+        sealed = [(line[:64], line[66:]) for line in lines]
+        if not sealed or any(len(line) < 67 or line[64:66] != "  " for line in lines):
+            return [MANIFEST]
+    except (OSError, UnicodeDecodeError):
+        return [MANIFEST]
+    return [name for digest, name in sealed if _digest(folder / Path(name).name) != digest]
+
+
+def _digest(path: Path) -> str:
+    """Empty where the file cannot be read."""
+    digest = hashlib.sha256()
+    try:
+        with path.open("rb") as file:
+            while chunk := file.read(CHUNK):
+                digest.update(chunk)
+    except OSError:
+        return ""
+    return digest.hexdigest()

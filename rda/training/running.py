@@ -1,0 +1,89 @@
+"""Training from Python: a run from its settings to its record."""
+
+from collections.abc import Mapping
+from contextlib import ExitStack
+from pathlib import Path
+
+import torch
+
+from rda.data.store import load as load_data
+from rda.training.building import build_stepper
+from rda.training.listening import Listener, Quiet
+from rda.training.loop import run_training
+from rda.training.record import Record
+from rda.training.resources import enough_memory, find_device
+from rda.training.run import Run
+from rda.training.settings import RunSettings
+from rda.training.tensorboard import EventFiles
+
+
+def train(
+    settings: RunSettings,
+    folder: Path | str,
+    *,
+    device: str = "auto",
+    engine: str = "auto",
+    threads: int = 0,
+    files: Mapping[str, bytes] | None = None,
+    force: bool = False,
+    checkpoint_minutes: float = 1.0,
+    tensorboard: bool = False,
+    listener: Listener | None = None,
+    command: str | None = None,
+) -> Record:
+    """Train a run from where it stands to its goal or a limit, and return its record.
+
+    The folder holds everything: the same call with the same folder continues where the last one
+    stopped, and returns at once when the run is finished. Ctrl-C saves and returns with the
+    status "interrupted".
+
+    Args:
+        settings: task, unit, recipe and limits.
+        folder: where the run is recorded; made where it is not there.
+        device: "cpu", "cuda", "cuda:1", ...; "auto" is the GPU where there is one.
+        engine: the engine of the unit, or "auto".
+        threads: CPU threads; 0 leaves torch's setting alone.
+        files: the contents of the task's data set; None looks for it, and downloads it where
+            it is missing.
+        force: start over, even where the run is finished.
+        checkpoint_minutes: time between checkpoints; 0 for one after every step.
+        tensorboard: also write event files for TensorBoard into the folder.
+        listener: told of progress; None shows nothing.
+        command: recorded as the command that started the training.
+
+    Raises:
+        RecordError: the folder is in use, holds another run, or cannot be read or written.
+        EngineUnavailableError: the engine cannot run this unit here.
+        DeviceError, NotEnoughMemoryError, DataError: as their names say.
+    """
+    where = find_device(device)
+    if threads:
+        torch.set_num_threads(threads)
+    if files is None:
+        files = read_files(settings, progress=False)
+    listener = Quiet() if listener is None else listener
+    with ExitStack() as stack:
+        stack.enter_context(enough_memory())
+        if tensorboard:
+            listener = stack.enter_context(EventFiles(listener, Path(folder)))
+        stepper = build_stepper(settings, where, engine, files)
+        stepper.engine()  # raises before a folder is made where the engine cannot serve
+        run = stack.enter_context(Run(Path(folder), settings, force=force))
+        seconds = 60 * checkpoint_minutes
+        status = run_training(run, stepper, listener, checkpoint_seconds=seconds, command=command)
+    return Record(folder, status)
+
+
+def read_files(
+    settings: RunSettings, data_dir: Path | str | None = None, progress: bool = True
+) -> dict[str, bytes] | None:
+    """The contents of the task's data set, downloaded where missing; None where it has none."""
+    if settings.task.dataset is None:
+        return None
+    folder = Path(data_dir) if data_dir else None
+    if not progress:
+        return load_data(settings.task.dataset, folder, fetch_missing=True)
+    from rda.training.progress import fetching
+
+    with fetching() as bar:
+        return load_data(settings.task.dataset, folder, fetch_missing=True, progress=bar)
