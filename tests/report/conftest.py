@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -19,6 +19,20 @@ from rda.training.record import (
 from rda.training.settings import paper_settings, small_settings
 
 NOT_FINITE = float("nan")
+
+
+@dataclass(frozen=True)
+class Outside:
+    """Guess the next number."""
+
+    name = "guess"
+    title = "Guessing"
+    metric = "accuracy"
+    goal = None
+    lower_is_better = False
+    reference = ""
+
+    numbers: int = 3
 
 
 @pytest.fixture
@@ -51,6 +65,20 @@ def write_run(tmp_path: Path) -> Callable[..., Record]:
 
 def _write_lines(path: Path, rows: list[dict[str, float]]) -> None:
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+@pytest.fixture
+def write_own_run(write_run: Callable[..., Record]) -> Callable[..., Record]:
+    """A run of a unit, or on a task, that is not one of the package's."""
+
+    def write(name: str, unit: str = "GRU", task: object = None, **facts: object) -> Record:
+        record = write_run(name, **facts)
+        object.__setattr__(record.settings, "unit", unit)
+        if task is not None:
+            object.__setattr__(record.settings, "task", task)
+        return record
+
+    return write
 
 
 @pytest.fixture
