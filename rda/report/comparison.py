@@ -126,7 +126,7 @@ def _rows(
     shared: Sequence[str],
     environment: Facts,
 ) -> list[Row]:
-    names = labels([run.unit for run in ranked], [run.name for run in ranked])
+    names = labels(ranked)
     colours = unit_colours(run.unit for run in ranked)
     return [
         Row(

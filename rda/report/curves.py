@@ -1,6 +1,5 @@
 """Learning curves as data: which columns, how smooth, in which colour and dash."""
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -81,7 +80,8 @@ class Panel:
     @property
     def horizontal(self) -> Axis:
         """The axis of steps, from 0."""
-        return Axis.over(step for curve in self.curves for step in (0, *curve.smooth.steps))
+        ends = [step for curve in self.curves for step in curve.smooth.steps[-1:]]
+        return Axis(0.0, max(1.0, *ends) if ends else 1.0)
 
 
 def build_panels(runs: Sequence[Run]) -> tuple[Panel, ...]:
@@ -100,7 +100,7 @@ def unit_order(unit: str) -> tuple[int, str]:
 
 def _panel(column: str, runs: Sequence[Run]) -> Panel:
     window = smoothing_window(max(len(run.curve(column).steps) for run in runs))
-    names = labels([run.unit for run in runs], [run.name for run in runs])
+    names = labels(runs)
     colours = unit_colours(run.unit for run in runs)
     curves = tuple(
         _curve(run, column, label, colours[run.unit], window)
@@ -140,14 +140,17 @@ def _last_finite(points: Points) -> tuple[int, float] | None:
 
 def _with_dashes(panels: Sequence[Panel], units: Sequence[str]) -> list[Panel]:
     """The same dash for a run in all panels: by its repeat of a unit, or by what it would hide."""
-    found = [layers([curve.smooth for curve in panel.curves], panel.vertical) for panel in panels]
-    before: Counter[str] = Counter()
-    dashes = []
-    for unit, *depths in zip(units, *found, strict=True):
-        repeat = before[unit]
-        before[unit] += 1
-        kind, index = (DASHES, repeat) if repeat else (LAYERS, max(depths))
-        dashes.append(kind[index % len(kind)])
+    repeats = [units[:place].count(unit) for place, unit in enumerate(units)]
+    firsts = [place for place, repeat in enumerate(repeats) if repeat == 0]
+    depths = [0] * len(units)
+    for panel in panels:
+        found = layers([panel.curves[place].smooth for place in firsts], panel.vertical)
+        for place, depth in zip(firsts, found, strict=True):
+            depths[place] = max(depths[place], depth)
+    dashes = [
+        DASHES[repeat % len(DASHES)] if repeat else LAYERS[depth % len(LAYERS)]
+        for repeat, depth in zip(repeats, depths, strict=True)
+    ]
     return [
         replace(
             panel,

@@ -13,7 +13,7 @@ Labelled = tuple[str, Summary]
 def headline(summaries: Sequence[Summary], goal: GoalLine | None) -> str:
     """Who reached the goal first, or has the best metric; who did not, and why."""
     ranked = ranking(summaries)
-    names = labels([run.unit for run in ranked], [run.name for run in ranked])
+    names = labels(ranked)
     runs = list(zip(names, ranked, strict=True))
     sentences = _by_metric(runs) if goal is None else _by_goal(runs, goal)
     return " ".join([*sentences, *_cut_short(runs), *_caution(ranked)])

@@ -27,7 +27,7 @@ def settings_used(runs: Sequence[Run]) -> list[Setting]:
     """Every setting that says something, and which run has which value where they differ."""
     usual = _values(usual_settings(runs[0].settings))
     used = [_values(run.settings) for run in runs]
-    names = labels([run.unit for run in runs], [run.name for run in runs])
+    names = labels(runs)
     found = []
     for name in dict.fromkeys(name for values in used for name in values):
         values = [one.get(name) for one in used]

@@ -78,6 +78,11 @@ class Run:
         """The unit's label as text."""
         return printable(str(self.settings.unit))
 
+    @property
+    def seed(self) -> int:
+        """The seed of weight initialisation and batch order."""
+        return self.settings.recipe.seed
+
     def curve(self, column: str) -> Points:
         """One column of the metrics; empty where the run has no such column."""
         return self.columns.get(column, NO_POINTS)

@@ -2,8 +2,9 @@
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
+from typing import Protocol
 
 from rda.report.reading import Run, read_run
 from rda.report.wording import MISSING, count
@@ -19,6 +20,17 @@ NOT_IN_THE_PAPER = ("seed", "evaluate_every", "precision", *LIMITS)
 """Settings on which the paper says nothing."""
 
 
+class Labelled(Protocol):
+    """What tells one run from another."""
+
+    @property
+    def unit(self) -> str: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def seed(self) -> int: ...
+
+
 @dataclass(frozen=True)
 class Summary:
     """What a table says of a run in one row. None means not known, or not there."""
@@ -26,6 +38,7 @@ class Summary:
     name: str
     task: str
     unit: str
+    seed: int
     state: str
     reason: str
     step: int
@@ -73,11 +86,12 @@ def summarise_run(run: Run) -> Summary:
     loss = _mean_of_last(run, "loss")
     metric = run.task.metric
     differences = tuple(_differences(run.settings, usual_settings(run.settings)))
-    small = tuple(_differences(run.settings, usual_settings(run.settings, small_settings)))
+    small = tuple(_differences(run.settings, usual_settings(run.settings, small=True)))
     return Summary(
         name=run.name,
         task=run.task.name,
         unit=run.unit,
+        seed=run.seed,
         state=run.state,
         reason=run.reason,
         step=run.step,
@@ -102,16 +116,15 @@ def _mean_of_last(run: Run, column: str) -> float | None:
     return sum(last) / len(last) if last else None
 
 
-def usual_settings(
-    settings: RunSettings, sizes: Callable[[str, str], RunSettings] = paper_settings
-) -> RunSettings:
+def usual_settings(settings: RunSettings, small: bool = False) -> RunSettings:
     """The paper's settings for a run's task and unit, or the defaults of a task from outside.
 
     A task or unit that is not known here, as when its module is not installed, has no usual
     settings: the run's own are returned, and nothing counts as different.
     """
     try:
-        return sizes(settings.task.name, settings.unit)
+        usual = small_settings if small else paper_settings
+        return usual(settings.task.name, settings.unit)
     except (KeyError, ValueError):
         return settings
 
@@ -152,17 +165,24 @@ def measure(summaries: Sequence[Summary]) -> str:
     return "metric"
 
 
-def labels(units: Sequence[str], names: Sequence[str]) -> list[str]:
-    """How each run is called: by its unit, or by its name where two runs have the same unit."""
-    times = Counter(units)
+def labels(runs: Sequence[Labelled]) -> list[str]:
+    """How each run is called beside the others.
+
+    Its unit is enough if no other run has it. Otherwise the seed is added, or the name of the
+    run if two runs have the same unit and the same seed.
+    """
+    units = Counter(run.unit for run in runs)
+    seeds = Counter((run.unit, run.seed) for run in runs)
     return [
-        unit if times[unit] == 1 else _with_unit(name, unit)
-        for unit, name in zip(units, names, strict=True)
+        run.unit
+        if units[run.unit] == 1
+        else f"{run.unit}, seed {run.seed}"
+        if seeds[run.unit, run.seed] == 1
+        else run.name
+        if run.unit in run.name
+        else f"{run.unit} ({run.name})"
+        for run in runs
     ]
-
-
-def _with_unit(name: str, unit: str) -> str:
-    return name if unit in name else f"{unit} ({name})"
 
 
 def shared_differences(summaries: Sequence[Summary]) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,20 +19,6 @@ from rda.training.record import (
 from rda.training.settings import paper_settings, small_settings
 
 NOT_FINITE = float("nan")
-
-
-@dataclass(frozen=True)
-class Outside:
-    """Guess the next number."""
-
-    name = "guess"
-    title = "Guessing"
-    metric = "accuracy"
-    goal = None
-    lower_is_better = False
-    reference = ""
-
-    numbers: int = 3
 
 
 @pytest.fixture

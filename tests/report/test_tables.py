@@ -80,8 +80,7 @@ def test_a_task_without_a_goal_is_compared_by_its_metric(write_run):
 
 def test_a_name_in_brackets_is_shown_as_it_is(write_run):
     runs = [
-        write_run(name, state="failed", reason="[bold]why[/]")
-        for name in ("[red]x", "[bold]y")
+        write_run(name, state="failed", reason="[bold]why[/]") for name in ("[red]x", "[bold]y")
     ]
     for text in (shown(listed(runs)), shown(compared(runs))):
         assert "[red]x" in text
