@@ -1,25 +1,26 @@
-"""One axis of the drawing in the terminal: its range, places on it, and round numbers to name."""
+"""One axis of a drawing: its range, the place of a value on it, and round numbers to write."""
 
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 LARGEST = 1e38
-"""Beyond this, about float32's largest, a value is not drawn."""
+"""Values beyond this, which is about the largest of float32, are not drawn."""
 NEARLY_EQUAL = 1e-9
 
 
 @dataclass(frozen=True)
 class Tick:
-    """A place on an axis, from 0 to 1, and the number written there."""
+    """A number that is written on an axis, and its place from 0 to 1."""
 
+    value: float
     place: float
     text: str
 
 
 @dataclass(frozen=True)
 class Axis:
-    """From `low` to `high`, which differ."""
+    """A range from `low` to `high`, which differ."""
 
     low: float
     high: float
@@ -36,8 +37,16 @@ class Axis:
             return cls(middle / 2, middle * 2, log) if log else cls(low - middle, high + middle)
         return cls(low, high, log)
 
+    def widened(self, share: float) -> "Axis":
+        """The same axis with room at both ends, as a share of its length."""
+        if self.log:
+            factor = (self.high / self.low) ** share
+            return Axis(self.low / factor, self.high * factor, log=True)
+        room = (self.high - self.low) * share
+        return Axis(self.low - room, self.high + room)
+
     def place(self, value: float) -> float | None:
-        """Where a value lies, from 0 to 1; None where it cannot be shown."""
+        """Where a value lies, from 0 to 1; None for a value outside of the range."""
         if not (self.low <= value <= self.high):
             return None
         if self.log:
@@ -46,7 +55,7 @@ class Axis:
         return (value - self.low) / (self.high - self.low)
 
     def ticks(self, most: int) -> list[Tick]:
-        """At most so many round numbers, evenly spread."""
+        """At most `most` round numbers, evenly spread."""
         return self._powers(most) if self.log else self._multiples(most)
 
     def _multiples(self, most: int) -> list[Tick]:
@@ -72,5 +81,5 @@ class Axis:
         return ticks[:: math.ceil(len(ticks) / max(most, 1))]
 
     def _named(self, numbers: Iterable[tuple[float, str]]) -> list[Tick]:
-        places = ((self.place(value), text) for value, text in numbers)
-        return [Tick(place, text) for place, text in places if place is not None]
+        places = ((value, self.place(value), text) for value, text in numbers)
+        return [Tick(value, place, text) for value, place, text in places if place is not None]

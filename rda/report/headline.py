@@ -2,24 +2,24 @@
 
 from collections.abc import Iterable, Sequence
 
+from rda.report.reading import GoalLine
 from rda.report.summary import Summary, labels, measure, ranking
 from rda.report.wording import count, listed, number
-from rda.tasks.settings import Goal
 from rda.training.record import RUNNING
 
 Labelled = tuple[str, Summary]
 
 
-def headline(summaries: Sequence[Summary], goal: Goal | None) -> str:
-    """Who reached the goal first, or has the best metric; and who did not, and why."""
+def headline(summaries: Sequence[Summary], goal: GoalLine | None) -> str:
+    """Who reached the goal first, or has the best metric; who did not, and why."""
     ranked = ranking(summaries)
-    names = labels([run.unit for run in ranked], [run.name for run in ranked])
+    names = labels(ranked)
     runs = list(zip(names, ranked, strict=True))
     sentences = _by_metric(runs) if goal is None else _by_goal(runs, goal)
     return " ".join([*sentences, *_cut_short(runs), *_caution(ranked)])
 
 
-def _by_goal(runs: list[Labelled], goal: Goal) -> list[str]:
+def _by_goal(runs: list[Labelled], goal: GoalLine) -> list[str]:
     reached = [(label, run.goal_step) for label, run in runs if run.goal_step is not None]
     others = [run for _, run in runs if run.goal_step is None]
     missed = list(_missed(runs))
@@ -39,7 +39,7 @@ def _by_goal(runs: list[Labelled], goal: Goal) -> list[str]:
 
 
 def _missed(runs: Iterable[Labelled]) -> Iterable[tuple[str, str]]:
-    """Who came to a limit without the goal, by the limit."""
+    """Runs that came to a limit without reaching the goal, grouped by that limit."""
     groups: dict[int, list[str]] = {}
     for label, run in runs:
         if run.ended and run.goal_step is None:
@@ -63,7 +63,7 @@ def _by_metric(runs: list[Labelled]) -> list[str]:
 
 
 def _cut_short(runs: Iterable[Labelled]) -> Iterable[str]:
-    """Of a run that did not come to its end, nothing but where it stands."""
+    """A run that did not come to its end is no result: only its step is told."""
     for label, run in runs:
         if run.ended or run.goal_step is not None:
             continue
@@ -74,7 +74,7 @@ def _cut_short(runs: Iterable[Labelled]) -> Iterable[str]:
 
 
 def _caution(summaries: Iterable[Summary]) -> Iterable[str]:
-    """A comparison of runs that differ in more than unit and seed must say so."""
+    """Runs that differ in more than unit and seed are not comparable without a warning."""
     settings = {
         tuple(difference for difference in run.differences if not difference.startswith("seed "))
         for run in summaries

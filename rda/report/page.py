@@ -1,115 +1,80 @@
-"""A comparison as one HTML file that asks for nothing else: no script, no font, no request."""
+"""A comparison as one HTML file that asks for nothing else.
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+The page runs one script and one style sheet of ours, both inside the file. Its Content-Security-
+Policy names them by their hashes, so a browser runs nothing else, whatever a record holds.
+"""
+
+import base64
+import hashlib
 from importlib.resources import files
-from pathlib import Path
 
-from jinja2 import Environment, StrictUndefined, Template
+from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from rda import __version__
-from rda.files import write_atomically
-from rda.report.colours import COLOURS
-from rda.report.comparison import compare
-from rda.report.curves import panels, shared_task
-from rda.report.figure import panel_svg
-from rda.report.headline import headline
-from rda.report.provenance import Facts, settings_used, shared_environment, starts_of
-from rda.report.summary import WINDOW, Summary, labels, ranking, summarise
-from rda.report.wording import MISSING, count, duration, number, rate
-from rda.training.record import Record
+from rda.labels import RDA_LABELS
+from rda.report.chart import HEIGHT, SCALE, over_steps, over_time
+from rda.report.comparison import Comparison
+from rda.report.summary import WINDOW
+from rda.report.wording import listed
+
+FAMILIES = {"RDA", "RWA", "LSTM", "GRU"}
+"""Units that the page explains."""
 
 
-@dataclass(frozen=True)
-class RunDetails:
-    """What the page says of one run beside the comparison."""
-
-    label: str
-    colour: str
-    state: str
-    facts: Facts
-    starts: list[Facts]
-    """Of each start, what not all runs share."""
-
-
-def write_page(
-    path: Path, title: str, records: Sequence[Record], command: str | None = None
-) -> None:
-    """Write the page of runs of one task; `command` is the one that makes the page again."""
-    content = render_page(title, records, command)
-    write_atomically(path, content.encode(errors="replace"))
-
-
-def render_page(title: str, records: Sequence[Record], command: str | None = None) -> str:
-    """The page as text."""
-    task = shared_task(records)
-    summaries = [summarise(record) for record in records]
-    ranked = ranking(summaries)
-    records = [records[summaries.index(run)] for run in ranked]
-    shown = panels(records)
-    environment = shared_environment(records)
-    return _template().render(
-        title=title,
-        task=task.title,
-        description=" ".join((type(task).__doc__ or "").split()),
-        headline=headline(ranked, task.goal),
-        goal=task.goal,
-        comparison=compare(ranked, task.goal),
-        panels=shown,
-        pictures=[Markup(panel_svg(panel)) for panel in shown],
-        settings=settings_used(records),
-        environment=environment,
-        runs=_details(records, ranked, environment),
-        command=command,
-        window=WINDOW,
-        has_validation=any(c.validation.steps for panel in shown for c in panel.curves),
-        has_cut_short=any(c.cut_short for panel in shown for c in panel.curves),
-        version=__version__,
-    )
-
-
-def _template() -> Template:
-    source = (files("rda.report") / "page.html").read_text(encoding="utf-8")
+def render_page(comparison: Comparison, command: str = "") -> str:
+    """The page as text; `command` is the one that made the runs."""
+    curves = [curve for panel in comparison.panels for curve in panel.curves]
+    timed = [over_time(panel) for panel in comparison.panels]
+    style, script = _resource("page.css"), _resource("page.js")
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    return environment.from_string(source)
+    return environment.from_string(_resource("page.html")).render(
+        comparison=comparison,
+        task=comparison.task,
+        families={row.run.unit.partition("-")[0] for row in comparison.rows} & FAMILIES,
+        example=_example(comparison),
+        by_step=[over_steps(panel) for panel in comparison.panels],
+        by_time=[chart for chart in timed if chart is not None],
+        has_validation=any(curve.validation.steps for curve in curves),
+        has_cut_short=any(curve.cut_short for curve in curves),
+        untimed=_untimed(comparison),
+        command=command,
+        window=WINDOW,
+        version=__version__,
+        height=HEIGHT,
+        scale=SCALE,
+        percent=lambda share: f"{100 * share:.2f}%",
+        style=Markup(style),
+        style_hash=_hash(style),
+        script=Markup(script),
+        script_hash=_hash(script),
+    )
 
 
-def _details(
-    records: Sequence[Record], summaries: Sequence[Summary], environment: Facts
-) -> list[RunDetails]:
-    names = labels([run.unit for run in summaries], [run.name for run in summaries])
-    return [
-        RunDetails(
-            label,
-            COLOURS[run.unit],
-            run.state,
-            _facts(run),
-            [
-                {name: value for name, value in start.items() if name not in environment}
-                for start in starts_of(record)
-            ],
-        )
-        for record, run, label in zip(records, summaries, names, strict=True)
-    ]
+def _resource(name: str) -> str:
+    return (files("rda.report") / name).read_text(encoding="utf-8")
 
 
-def _facts(run: Summary) -> Facts:
-    metric = run.metric_name
-    facts = {
-        "run": run.name,
-        "state": run.state,
-        "reason": run.reason,
-        "steps": count(run.step),
-        "first batch at the goal": count(run.goal_step),
-        f"mean of {WINDOW} batches at the goal": count(run.trailing_goal_step),
-        "time to the goal": duration(run.seconds_to_goal),
-        "steps per second": rate(run.steps_per_second),
-        f"loss, mean of the last {WINDOW}": number(run.loss),
-        f"{metric}, mean of the last {WINDOW}": number(run.metric),
-        f"{metric}, best validation": number(run.validation),
-        f"{metric}, test": number(run.test),
-    }
-    return {name: text for name, text in facts.items() if text not in ("", MISSING)}
+def _hash(content: str) -> str:
+    """The source expression of a Content-Security-Policy for a script or style in the page."""
+    digest = hashlib.sha256(content.encode()).digest()
+    return f"sha256-{base64.b64encode(digest).decode()}"
+
+
+def _example(comparison: Comparison) -> str:
+    """What the label of the best RDA means."""
+    for row in comparison.rows:
+        if row.run.unit in RDA_LABELS:
+            attention, output = RDA_LABELS[row.run.unit]
+            return f" {row.run.unit} uses {attention} for its attention and {output} at its output."
+    return ""
+
+
+def _untimed(comparison: Comparison) -> str:
+    """Runs with a curve over steps and none over time."""
+    curves = comparison.panels[0].curves
+    return listed(
+        [curve.label for curve in curves if curve.smooth.steps and len(curve.clock.timings) < 2]
+    )

@@ -1,17 +1,15 @@
-"""How runs came about: what was set, what the paper sets, and where they ran."""
+"""How runs came about: what was set, what is usual, and where they ran."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from rda.report.summary import NOT_IN_THE_PAPER, labels
-from rda.report.wording import MISSING
-from rda.training.record import Record
-from rda.training.settings import RunSettings, paper_settings
+from rda.report.reading import Facts, Run
+from rda.report.summary import NOT_IN_THE_PAPER, labels, usual_settings
+from rda.report.wording import MISSING, shown
+from rda.training.settings import RunSettings
 
 OF_ONE_START = ("from step", "command")
-
-Facts = dict[str, str]
 
 
 @dataclass(frozen=True)
@@ -20,22 +18,23 @@ class Setting:
 
     name: str
     values: tuple[str, ...]
-    """One, or each that occurs with the runs that have it."""
-    paper: str
-    """The paper's value where the run's is another, otherwise empty."""
+    """The value; where runs differ, each value with the runs that have it."""
+    usual: str
+    """The paper's or default value if a run has another one, otherwise empty."""
 
 
-def settings_used(records: Sequence[Record]) -> list[Setting]:
-    """Every setting, and who has which value where the runs differ."""
-    first = records[0].settings
-    paper = _values(paper_settings(first.task.name, first.unit))
-    used = [_values(record.settings) for record in records]
-    names = labels([record.settings.unit for record in records], [r.name for r in records])
+def settings_used(runs: Sequence[Run]) -> list[Setting]:
+    """Every setting that says something, and which run has which value where they differ."""
+    usual = _values(usual_settings(runs[0].settings))
+    used = [_values(run.settings) for run in runs]
+    names = labels(runs)
     found = []
-    for name, theirs in paper.items():
-        values = [one[name] for one in used]
+    for name in dict.fromkeys(name for values in used for name in values):
+        values = [one.get(name) for one in used]
+        theirs = usual.get(name)
         same = name in NOT_IN_THE_PAPER or all(value == theirs for value in values)
-        found.append(Setting(name, _by_run(values, names), "" if same else _shown(theirs)))
+        if any(map(_says_something, [name] * len(values), values)) or not same:
+            found.append(Setting(name, _by_run(values, names), "" if same else shown(theirs)))
     return found
 
 
@@ -43,18 +42,23 @@ def _values(settings: RunSettings) -> dict[str, Any]:
     return asdict(settings.task) | asdict(settings.recipe) | asdict(settings.limits)
 
 
+def _says_something(name: str, value: Any) -> bool:
+    """0, no and empty turn a setting off, which needs no row; seed 0 is a seed."""
+    return name == "seed" or value not in (0, "", None)
+
+
 def _by_run(values: Sequence[Any], names: Sequence[str]) -> tuple[str, ...]:
     users: dict[str, list[str]] = {}
     for value, name in zip(values, names, strict=True):
-        users.setdefault(_shown(value), []).append(name)
+        users.setdefault(shown(value), []).append(name)
     if len(users) == 1:
         return tuple(users)
     return tuple(f"{value}: {', '.join(who)}" for value, who in users.items())
 
 
-def shared_environment(records: Sequence[Record]) -> Facts:
+def shared_environment(runs: Sequence[Run]) -> Facts:
     """What every start of every run has in common."""
-    first, *others = [start for record in records for start in starts_of(record)] or [{}]
+    first, *others = [start for run in runs for start in run.starts] or [{}]
     return {
         name: value
         for name, value in first.items()
@@ -62,25 +66,10 @@ def shared_environment(records: Sequence[Record]) -> Facts:
     }
 
 
-def starts_of(record: Record) -> list[Facts]:
-    """Each start of a run, as names and texts."""
-    return [dict(_flat(entry)) for entry in record.environment]
-
-
-def _flat(entry: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
-    for key, value in entry.items():
-        name = f"{prefix}{key}".replace("_", " ")
-        if isinstance(value, dict):
-            yield from _flat(value, f"{name} ")
-        else:
-            yield name, _shown(value)
-
-
-def _shown(value: Any) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, float):
-        return f"{value:g}"
-    if isinstance(value, list):
-        return ", ".join(map(_shown, value))
-    return MISSING if value is None else str(value)
+def own_environment(start: Mapping[str, str], shared: Facts) -> Facts:
+    """What one start has beside the shared facts."""
+    return {
+        name: value
+        for name, value in start.items()
+        if name not in shared and not (name == "from step" and value == "0") and value != MISSING
+    }

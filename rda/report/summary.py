@@ -4,56 +4,71 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
-from itertools import pairwise
+from typing import Protocol
 
-from rda.report.wording import MISSING, count, printable
-from rda.training.record import FINISHED, STOPPED, Record, Status
+from rda.report.reading import Run, read_run
+from rda.report.wording import MISSING, count
+from rda.training.record import FINISHED, STOPPED, Record
 from rda.training.settings import Limits, RunSettings, paper_settings, small_settings
 
 WINDOW = 100
-"""Batches over which the last loss and metric are averaged."""
+"""The last loss and metric are means of this many batches."""
 ENDED = (FINISHED, STOPPED)
-"""States of a run that came to the end that was asked for: its goal or a limit."""
+"""States of a run that came to its goal or to a limit, so that it is a result."""
 LIMITS = tuple(field.name for field in fields(Limits))
 NOT_IN_THE_PAPER = ("seed", "evaluate_every", "precision", *LIMITS)
 """Settings on which the paper says nothing."""
 
 
+class Labelled(Protocol):
+    """What tells one run from another."""
+
+    @property
+    def unit(self) -> str: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def seed(self) -> int: ...
+
+
 @dataclass(frozen=True)
 class Summary:
-    """What there is to say of a run in one row. None: not known, or not there."""
+    """What a table says of a run in one row. None means not known, or not there."""
 
     name: str
     task: str
     unit: str
+    seed: int
     state: str
     reason: str
     step: int
     goal_step: int | None
     trailing_goal_step: int | None
     seconds_to_goal: float | None
+    seconds: float
+    """Seconds of training, without evaluation and saving."""
     steps_per_second: float | None
     loss: float | None
-    """Mean of the last batches, as is `metric`."""
+    """Mean of the last batches; so is `metric`."""
     metric_name: str
     lower_is_better: bool
     metric: float | None
     validation: float | None
-    """The metric of the best evaluation."""
+    """The metric of the best evaluation on the validation data."""
     test: float | None
     differences: tuple[str, ...]
-    """What was set otherwise than for the paper, such as "hidden_size 64" or "seed 3"."""
+    """Settings unlike the usual ones of the task, such as "hidden_size 64" or "seed 3"."""
     brief_differences: tuple[str, ...]
-    """The same in fewer words where the run is near its task's small twin."""
+    """The same in fewer words: beside the task's small twin where that is nearer."""
 
     @property
     def ended(self) -> bool:
-        """Whether the run came to the end that was asked for, so that it is a result."""
+        """Whether the run came to its goal or to a limit."""
         return self.state in ENDED
 
     @property
     def steps_to_goal(self) -> str:
-        """Such as "310", "> 1,500" or, where the run was cut short, "> 420, failed"."""
+        """A cell such as "310", "> 1,500" or, for a run that was cut short, "> 420, failed"."""
         if self.goal_step is not None:
             return count(self.goal_step)
         if self.step == 0:
@@ -62,62 +77,67 @@ class Summary:
 
 
 def summarise(record: Record) -> Summary:
-    """The facts of one run as they stand now."""
-    status, task = record.status, record.settings.task
-    loss = _mean_of_last(record, "loss")
-    differences, small = (
-        tuple(_differences(record.settings, twin(task.name, record.settings.unit)))
-        for twin in (paper_settings, small_settings)
-    )
+    """The facts of one run as they stand now; RecordError where its files cannot be read."""
+    return summarise_run(read_run(record))
+
+
+def summarise_run(run: Run) -> Summary:
+    """The facts of a run in one row."""
+    loss = _mean_of_last(run, "loss")
+    metric = run.task.metric
+    differences = tuple(_differences(run.settings, usual_settings(run.settings)))
+    small = tuple(_differences(run.settings, usual_settings(run.settings, small=True)))
     return Summary(
-        name=printable(record.name),
-        task=task.name,
-        unit=record.settings.unit,
-        state=printable(status.state),
-        reason=printable(status.reason),
-        step=status.step,
-        goal_step=status.goal_step,
-        trailing_goal_step=status.trailing_goal_step,
-        seconds_to_goal=_seconds_to_goal(record, status),
-        steps_per_second=status.step / status.seconds if status.seconds > 0 else None,
+        name=run.name,
+        task=run.task.name,
+        unit=run.unit,
+        seed=run.seed,
+        state=run.state,
+        reason=run.reason,
+        step=run.step,
+        goal_step=run.goal_step,
+        trailing_goal_step=run.trailing_goal_step,
+        seconds_to_goal=None if run.goal_step is None else run.clock.seconds(run.goal_step),
+        seconds=run.seconds,
+        steps_per_second=run.step / run.seconds if run.seconds > 0 else None,
         loss=loss,
-        metric_name=task.metric,
-        lower_is_better=task.lower_is_better,
-        metric=loss if task.metric == "loss" else _mean_of_last(record, task.metric),
-        validation=status.best.get(f"validation_{task.metric}"),
-        test=status.test.get(f"test_{task.metric}"),
+        metric_name=metric,
+        lower_is_better=run.task.lower_is_better,
+        metric=loss if metric == "loss" else _mean_of_last(run, metric),
+        validation=run.validation,
+        test=run.test,
         differences=differences,
         brief_differences=min(differences, ("small", *small), key=len),
     )
 
 
-def _mean_of_last(record: Record, column: str) -> float | None:
-    last = record.curve(column)[1][-WINDOW:]
+def _mean_of_last(run: Run, column: str) -> float | None:
+    last = run.curve(column).values[-WINDOW:]
     return sum(last) / len(last) if last else None
 
 
-def _seconds_to_goal(record: Record, status: Status) -> float | None:
-    """Between the two timings around the goal, in proportion to the steps."""
-    if status.goal_step is None:
-        return None
-    timings = [(0, 0.0), *zip(*record.timing(), strict=True)]
-    if status.step > timings[-1][0] and status.seconds > 0:
-        timings.append((status.step, status.seconds))
-    for (before, early), (after, late) in pairwise(timings):
-        if before < status.goal_step <= after:
-            return early + (late - early) * (status.goal_step - before) / (after - before)
-    return None
+def usual_settings(settings: RunSettings, small: bool = False) -> RunSettings:
+    """The paper's settings for a run's task and unit, or the defaults of a task from outside.
+
+    A task or unit that is not known here, as when its module is not installed, has no usual
+    settings: the run's own are returned, and nothing counts as different.
+    """
+    try:
+        usual = small_settings if small else paper_settings
+        return usual(settings.task.name, settings.unit)
+    except (KeyError, ValueError):
+        return settings
 
 
 def _differences(settings: RunSettings, usual: RunSettings) -> Iterator[str]:
     before = asdict(usual.recipe) | asdict(usual.task)
     for name, value in (asdict(settings.recipe) | asdict(settings.task)).items():
-        if value != before[name]:
+        if value != before.get(name, value):
             yield f"{name} {value}"
 
 
 def ranking(summaries: Sequence[Summary]) -> list[Summary]:
-    """By the steps to the goal, then by the metric; a run that was cut short comes last."""
+    """Sorted by steps to the goal, then by metric; runs that were cut short come last."""
     measured = measure(summaries)
 
     def place(summary: Summary) -> tuple[int, float, str]:
@@ -134,7 +154,10 @@ def ranking(summaries: Sequence[Summary]) -> list[Summary]:
 
 
 def measure(summaries: Sequence[Summary]) -> str:
-    """The best of "test", "validation" and "metric" that every run which ended has."""
+    """What runs without a goal are ranked by.
+
+    "test" or "validation" where every run that ended has it, otherwise "metric".
+    """
     for name in ("test", "validation"):
         values = [getattr(summary, name) for summary in summaries if summary.ended]
         if values and None not in values:
@@ -142,21 +165,28 @@ def measure(summaries: Sequence[Summary]) -> str:
     return "metric"
 
 
-def labels(units: Sequence[str], names: Sequence[str]) -> list[str]:
-    """What each run is called beside the others: its unit, or its name where units recur."""
-    times = Counter(units)
+def labels(runs: Sequence[Labelled]) -> list[str]:
+    """How each run is called beside the others.
+
+    Its unit is enough if no other run has it. Otherwise the seed is added, or the name of the
+    run if two runs have the same unit and the same seed.
+    """
+    units = Counter(run.unit for run in runs)
+    seeds = Counter((run.unit, run.seed) for run in runs)
     return [
-        unit if times[unit] == 1 else _with_unit(printable(name), unit)
-        for unit, name in zip(units, names, strict=True)
+        run.unit
+        if units[run.unit] == 1
+        else f"{run.unit}, seed {run.seed}"
+        if seeds[run.unit, run.seed] == 1
+        else run.name
+        if run.unit in run.name
+        else f"{run.unit} ({run.name})"
+        for run in runs
     ]
 
 
-def _with_unit(name: str, unit: str) -> str:
-    return name if unit in name else f"{unit} ({name})"
-
-
 def shared_differences(summaries: Sequence[Summary]) -> tuple[str, ...]:
-    """What all the runs have set alike, otherwise than in the paper."""
+    """Settings that all runs share, unlike the usual ones of the task."""
     first, *others = summaries
     return tuple(
         difference

@@ -1,4 +1,4 @@
-"""Tables for the terminal. What a run brings along is shown as text, never as markup."""
+"""Tables for the terminal. Text from a record is shown as it is, never read as markup."""
 
 from collections.abc import Sequence
 from textwrap import wrap
@@ -8,11 +8,10 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from rda.report.colours import COLOURS
-from rda.report.comparison import Comparison, compare
+from rda.report.colours import unit_colours
+from rda.report.comparison import Comparison
 from rda.report.summary import Summary
 from rda.report.wording import count, number, rate
-from rda.tasks.settings import TASKS, Goal
 from rda.training.record import FAILED, FINISHED, INTERRUPTED, KILLED, RUNNING
 
 DOT = "●"
@@ -28,14 +27,15 @@ STATE_STYLES = {
 
 
 def runs_table(summaries: Sequence[Summary], width: int = 80) -> Table | Group:
-    """Every run: how far it is and, under its name, what it is.
+    """Every run with its state and its numbers; below its name, its unit, task and settings.
 
-    A name is never broken, so that it can be copied and searched for: in a terminal of less
-    than `width` for both, the numbers stand in lines below it.
+    A name is never broken into two lines, so that it can be copied and searched for. If `width`
+    is too small for a table with whole names, the numbers follow in a line below each name.
     """
+    colours = unit_colours(run.unit for run in summaries)
     widest = max((line.cell_len for run in summaries for line in _run(run).split()), default=0)
     if widest + NUMBERS_WIDTH > width:
-        return Group(*(_stacked(run) for run in summaries))
+        return Group(*(_stacked(run, colours[run.unit]) for run in summaries))
     table = _table()
     table.add_column()
     table.add_column("run", no_wrap=True)
@@ -45,7 +45,7 @@ def runs_table(summaries: Sequence[Summary], width: int = 80) -> Table | Group:
     for run in summaries:
         metric = Text(number(run.metric)).append(f"\n{run.metric_name}", "dim")
         table.add_row(
-            Text(DOT, COLOURS[run.unit]),
+            Text(DOT, colours[run.unit]),
             _run(run),
             _state(run.state),
             count(run.step),
@@ -57,7 +57,7 @@ def runs_table(summaries: Sequence[Summary], width: int = 80) -> Table | Group:
     return table
 
 
-def _stacked(run: Summary) -> Text:
+def _stacked(run: Summary, colour: str) -> Text:
     facts = [f"step {count(run.step)}"]
     if run.goal_step is not None:
         facts.append(f"goal at {count(run.goal_step)}")
@@ -65,18 +65,15 @@ def _stacked(run: Summary) -> Text:
     facts.append(f"loss {number(run.loss)}")
     if run.metric_name != "loss":
         facts.append(f"{run.metric_name} {number(run.metric)}")
-    shown = Text.assemble((f"{DOT} ", COLOURS[run.unit]), _run(run), "\n  ", no_wrap=False)
+    shown = Text.assemble((f"{DOT} ", colour), _run(run), "\n  ", no_wrap=False)
     return shown.append_text(_state(run.state)).append(f", {', '.join(facts)}")
 
 
-def comparison_table(summaries: Sequence[Summary], goal: Goal | None) -> Table:
+def comparison_table(comparison: Comparison) -> Table:
     """Runs of one task side by side, the best first."""
-    if not summaries:
-        raise ValueError("there are no runs to compare")
-    comparison = compare(summaries, goal)
-    task = TASKS[summaries[0].task].title
+    title, goal = comparison.task.title, comparison.goal
     table = _table()
-    table.title = Text(task if goal is None else f"{task}, goal: {goal}", "bold")
+    table.title = Text(title if goal is None else f"{title}, goal: {goal}", "bold")
     table.caption = _notes(comparison)
     table.add_column()
     table.add_column("unit", overflow="fold", max_width=WIDEST_LABEL)
@@ -91,9 +88,7 @@ def comparison_table(summaries: Sequence[Summary], goal: Goal | None) -> Table:
 
 def _notes(comparison: Comparison) -> Text:
     notes = [f"{row.label}: {row.note}" for row in comparison.rows if row.note]
-    if comparison.shared:
-        notes.insert(0, f"unlike the paper: {comparison.shared}")
-    return Text("\n".join(notes))
+    return Text("\n".join(filter(None, [comparison.difference_note, *notes])))
 
 
 def _table() -> Table:

@@ -1,19 +1,24 @@
-"""Learning curves in the terminal, in braille dots: two by four to a character."""
+"""A comparison in the terminal: its curves in braille dots, its table, its headline."""
 
 from collections.abc import Iterator, Sequence
 from itertools import cycle, groupby
 from operator import itemgetter
 
+from rich.console import Group
 from rich.text import Text
 
 from rda.report.axis import Axis
+from rda.report.comparison import Comparison
 from rda.report.curves import Curve, Panel
+from rda.report.tables import comparison_table
 
 BRAILLE = 0x2800
 DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
-"""The bit of each dot of a character, by row and column."""
+"""The bit of each dot of a braille character, by row and column; two by four dots in all."""
 MARKS = "123456789abcdefghijklmnopqrstuvwxyz"
-"""Written where a curve ends, so that it is known without its colour."""
+"""Written where a curve ends, so that it can be told from others without its colour."""
+WIDEST = 100
+"""Wider drawings are hard to read across."""
 SMALLEST_WIDTH, SMALLEST_ROWS = 16, 3
 COLUMNS_A_NUMBER, ROWS_A_NUMBER = 12, 3
 GOAL_LINE = "╌"
@@ -22,11 +27,20 @@ Dot = tuple[int, int]
 Cell = tuple[int, int]
 
 
+def render_terminal(comparison: Comparison, width: int = 80) -> Group:
+    """The curves of the metric, the table and the headline, for a rich console."""
+    return Group(
+        draw(comparison.panels[-1], min(width, WIDEST)),
+        comparison_table(comparison),
+        Text(comparison.headline),
+    )
+
+
 def draw(panel: Panel, width: int = 80, height: int = 20) -> Text:
-    """A panel in `height` lines of `width` columns; more where it would not be legible."""
+    """A panel in `height` lines of `width` columns; larger if it could not be read so small."""
     legend = _legend(panel.curves, width)
     rows = max(SMALLEST_ROWS, height - 3 - len(legend))
-    x, y = _horizontal(panel), _vertical(panel)
+    x, y = panel.horizontal, panel.vertical
     numbers = {_row(tick.place, rows): tick.text for tick in y.ticks(rows // ROWS_A_NUMBER + 1)}
     gutter = max(len(text) for text in ["", *numbers.values()])
     columns = max(SMALLEST_WIDTH, width - gutter - 2)
@@ -40,19 +54,6 @@ def draw(panel: Panel, width: int = 80, height: int = 20) -> Text:
         lines.append(Text.assemble((axis, "dim"), canvas.line(row, on_goal)))
     lines += _steps(x, columns, gutter)
     return Text("\n").join([*lines, *legend])
-
-
-def _horizontal(panel: Panel) -> Axis:
-    return Axis.over(step for curve in panel.curves for step in (0, *curve.smooth.steps))
-
-
-def _vertical(panel: Panel) -> Axis:
-    if panel.column == "accuracy":
-        return Axis(0.0, 1.0)
-    values = [value for curve in panel.curves for value in curve.smooth.values]
-    if panel.goal is not None:
-        values.append(panel.goal.threshold)
-    return Axis.over(values, panel.log)
 
 
 def _row(place: float, rows: int) -> int:
@@ -70,7 +71,7 @@ def _title(panel: Panel) -> Text:
 
 
 def _steps(x: Axis, columns: int, gutter: int) -> list[Text]:
-    """The axis at the foot, and the numbers of steps under it."""
+    """The horizontal axis and, under it, the numbers of steps."""
     line = ["─"] * columns
     names = ""
     for tick in x.ticks(columns // COLUMNS_A_NUMBER):
@@ -95,7 +96,7 @@ def _legend(curves: Sequence[Curve], width: int) -> list[Text]:
 
 
 class _Canvas:
-    """Dots in cells; where curves cross, the first of them is seen."""
+    """Dots in cells. Where curves cross, the first of them is visible."""
 
     def __init__(self, columns: int, rows: int, curves: Sequence[Curve]) -> None:
         self.columns, self.rows, self.curves = columns, rows, curves
@@ -104,7 +105,7 @@ class _Canvas:
         self.marks: dict[Cell, str] = {}
 
     def draw(self, x: Axis, y: Axis) -> None:
-        """Every curve, and its mark at the last of its cells that is free."""
+        """Draw every curve, and put its mark on the last of its cells that has none yet."""
         for mark, curve in reversed(list(zip(cycle(MARKS), self.curves, strict=False))):
             trail: list[Cell] = []
             for column, row in self._path(curve, x, y):
@@ -131,7 +132,7 @@ class _Canvas:
         return round((2 * self.columns - 1) * x), round((4 * self.rows - 1) * (1 - y))
 
     def line(self, row: int, on_goal: bool) -> Text:
-        """One row of characters, each run of one style in one piece."""
+        """One row of characters; neighbours of the same style are one piece."""
         look = (self._look((row, column), on_goal) for column in range(self.columns))
         pieces = groupby(look, key=itemgetter(1))
         return Text.assemble(*(("".join(c for c, _ in piece), style) for style, piece in pieces))
@@ -145,7 +146,7 @@ class _Canvas:
 
 
 def _straight(start: Dot, end: Dot) -> Iterator[Dot]:
-    """The dots from one to the other, both included."""
+    """The dots on a straight line, both ends included."""
     length = max(abs(end[0] - start[0]), abs(end[1] - start[1]), 1)
     for part in range(length + 1):
         share = part / length

@@ -1,6 +1,7 @@
-"""How facts read: numbers, durations, lists, and text that a run brings along."""
+"""How facts read: numbers, durations, lists, and text that comes from a record."""
 
 from collections.abc import Sequence
+from typing import Any
 
 MISSING = "\N{EN DASH}"
 
@@ -16,14 +17,14 @@ def number(value: float | None) -> str:
 
 
 def rate(value: float | None) -> str:
-    """So many a second."""
+    """A number per second: three digits, or whole from 100 on."""
     if value is None:
         return MISSING
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def duration(seconds: float | None) -> str:
-    """The two largest units that matter."""
+    """Seconds in the two largest units that matter."""
     if seconds is None:
         return MISSING
     if seconds < 59.95:
@@ -42,8 +43,19 @@ def listed(parts: Sequence[str]) -> str:
     return f"{', '.join(parts[:-1])} and {parts[-1]}"
 
 
+def shown(value: Any) -> str:
+    """A setting or an entry of the environment as text."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:g}"
+    if isinstance(value, list | tuple):
+        return ", ".join(map(shown, value))
+    return MISSING if value is None else printable(str(value))
+
+
 def printable(text: str) -> str:
-    """One line that a terminal shows and does not obey."""
+    """One line without control characters, which a terminal would obey."""
     line = " ".join(text.split())
     return "".join(
         letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in line

@@ -54,6 +54,20 @@ def _write_lines(path: Path, rows: list[dict[str, float]]) -> None:
 
 
 @pytest.fixture
+def write_own_run(write_run: Callable[..., Record]) -> Callable[..., Record]:
+    """A run of a unit, or on a task, that is not one of the package's."""
+
+    def write(name: str, unit: str = "GRU", task: object = None, **facts: object) -> Record:
+        record = write_run(name, **facts)
+        object.__setattr__(record.settings, "unit", unit)
+        if task is not None:
+            object.__setattr__(record.settings, "task", task)
+        return record
+
+    return write
+
+
+@pytest.fixture
 def odd_runs(write_run: Callable[..., Record]) -> list[Record]:
     """One run of each kind that a drawing could stumble over."""
     learned = [{"step": s, "loss": 1 / s, "accuracy": 1 - 1 / s} for s in range(1, 200)]

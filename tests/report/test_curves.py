@@ -1,13 +1,17 @@
-"""What the pictures rest on: means, thinning, colours."""
+"""What the pictures rest on: means, thinning, dashes, the clock."""
 
 import math
-from itertools import combinations
 
 import pytest
 
-from rda.labels import UNIT_LABELS
 from rda.report.colours import COLOURS
-from rda.report.curves import Curve, Panel, Points, panels, smoothed, thinned
+from rda.report.comparison import build_comparison
+from rda.report.curves import Curve, Panel
+from rda.report.points import Clock, Points, smoothed, thinned
+
+
+def panels_of(records):
+    return build_comparison(records).panels
 
 
 def test_the_trailing_mean_is_one():
@@ -41,7 +45,7 @@ def test_a_long_curve_keeps_its_ends_its_peaks_and_its_gaps():
 
 
 def test_the_loss_and_the_metric_are_drawn_and_the_goal_where_it_belongs(odd_runs):
-    loss, accuracy = panels(odd_runs)
+    loss, accuracy = panels_of(odd_runs)
     assert (loss.column, loss.goal, accuracy.column) == ("loss", None, "accuracy")
     assert str(accuracy.goal) == "accuracy > 0.99"
     by_label = {curve.label: curve for curve in accuracy.curves}
@@ -51,21 +55,21 @@ def test_the_loss_and_the_metric_are_drawn_and_the_goal_where_it_belongs(odd_run
 
 
 def test_where_the_metric_is_the_loss_there_is_one_panel(write_run):
-    (panel,) = panels([write_run(task="addition", rows=[{"step": 1, "loss": 0.2}])])
+    (panel,) = panels_of([write_run(task="addition", rows=[{"step": 1, "loss": 0.2}])])
     assert panel.goal is not None
 
 
 def test_evaluations_are_drawn_beside_the_batches(write_run):
     rows = [{"step": 1, "loss": 1.0}, {"step": 1, "validation_loss": 2.0}]
-    loss, _ = panels([write_run(task="mnist", rows=rows)])
+    loss, _ = panels_of([write_run(task="mnist", rows=rows)])
     assert loss.curves[0].validation == ([1], [2.0])
 
 
 def test_runs_of_different_tasks_do_not_share_a_picture(write_run):
     with pytest.raises(ValueError, match="multicopy, copy"):
-        panels([write_run("a"), write_run("b", "copy")])
+        panels_of([write_run("a"), write_run("b", "copy")])
     with pytest.raises(ValueError, match="no runs"):
-        panels([])
+        panels_of([])
 
 
 @pytest.mark.parametrize(
@@ -83,31 +87,32 @@ def test_the_axis_is_logarithmic_where_that_helps(column, values, log):
     assert Panel(column, (curve,)).log is log
 
 
-def test_every_unit_has_its_own_colour_that_shows_on_light_and_dark():
-    assert set(COLOURS) == set(UNIT_LABELS)
-    assert all(one != other for one, other in combinations(COLOURS.values(), 2))
-    for ground in ("#ffffff", "#14171c"):
-        assert all(contrast(colour, ground) >= 3 for colour in COLOURS.values())
-
-
-def contrast(one, other):
-    dark, light = sorted((luminance(one), luminance(other)))
-    return (light + 0.05) / (dark + 0.05)
-
-
-def luminance(colour):
-    return sum(
-        weight * linear(int(colour[place : place + 2], 16) / 255)
-        for place, weight in ((1, 0.2126), (3, 0.7152), (5, 0.0722))
-    )
-
-
-def linear(part):
-    return part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4
-
-
 def test_two_runs_of_a_unit_share_its_colour_and_not_its_dash(write_run):
-    loss, _ = panels([write_run("a"), write_run("b")])
+    loss, _ = panels_of([write_run("a"), write_run("b")])
     first, second = loss.curves
     assert first.colour == second.colour == COLOURS["RDA-exp-tanh"]
     assert first.dash != second.dash
+
+
+def test_a_curve_that_would_be_hidden_shows_through_the_gaps_of_the_one_above(write_run):
+    same = [{"step": s, "loss": 2.0 / s, "accuracy": 1 - 1 / s} for s in range(1, 200)]
+    other = [{"step": s, "loss": 2.0, "accuracy": 0.2} for s in range(1, 200)]
+    rows = {"RDA-exp-tanh": same, "RDA-sigmoid-id": same, "RWA": same, "LSTM": other}
+    loss, accuracy = panels_of([write_run(unit, unit=unit, rows=rows[unit]) for unit in rows])
+    dashes = [curve.dash for curve in accuracy.curves]
+    assert dashes == [curve.dash for curve in loss.curves]
+    assert len(set(dashes[:3])) == 3
+    assert dashes[2:] == [(), ()]
+
+
+def test_curves_that_only_cross_are_solid(write_run):
+    up = [{"step": s, "accuracy": s / 200} for s in range(1, 200)]
+    down = [{"step": s, "accuracy": 1 - s / 200} for s in range(1, 200)]
+    _, accuracy = panels_of([write_run("a", unit="RWA", rows=up), write_run("b", rows=down)])
+    assert [curve.dash for curve in accuracy.curves] == [(), ()]
+
+
+def test_seconds_are_read_between_the_timings_and_never_made_up():
+    clock = Clock.from_timings([(50, 2.0), (40, 9.0), (100, 4.0), (150, math.nan)])
+    assert [clock.seconds(step) for step in (0, 25, 50, 75, 100)] == [0.0, 1.0, 2.0, 3.0, 4.0]
+    assert clock.seconds(101) is None

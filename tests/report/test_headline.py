@@ -2,16 +2,14 @@
 
 import pytest
 
-from rda.report.headline import headline
-from rda.report.summary import summarise
-from rda.tasks.settings import MultiCopy
+from rda.report.comparison import build_comparison
 
 
 @pytest.fixture
 def say(write_run):
     def say(*runs, task="multicopy"):
-        summaries = [summarise(write_run(f"{i}", task, **run)) for i, run in enumerate(runs)]
-        return headline(summaries, MultiCopy.goal if task == "multicopy" else None)
+        records = [write_run(f"{i}", task, **run) for i, run in enumerate(runs)]
+        return build_comparison(records).headline
 
     return say
 

@@ -95,6 +95,18 @@ def test_a_name_cannot_command_the_terminal(write_run):
     assert summary.reason.isprintable()
 
 
-def test_runs_of_one_unit_are_told_apart_by_name():
-    units = ["LSTM", "LSTM", "GRU"]
-    assert labels(units, ["LSTM-1", "mine", "x"]) == ["LSTM-1", "LSTM (mine)", "GRU"]
+def test_runs_of_one_unit_are_told_apart_by_seed_or_by_name(write_run):
+    runs = [
+        write_run("LSTM-1", unit="LSTM"),
+        write_run("mine", unit="LSTM"),
+        write_run("x", unit="GRU"),
+        write_run("y", unit="RWA"),
+        write_run("z", unit="RWA", recipe={"seed": 3}),
+    ]
+    assert labels([summarise(run) for run in runs]) == [
+        "LSTM-1",
+        "LSTM (mine)",
+        "GRU",
+        "RWA, seed 0",
+        "RWA, seed 3",
+    ]

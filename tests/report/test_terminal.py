@@ -6,9 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rda.report.curves import Curve, Panel, Points, panels
+from rda.report.comparison import build_comparison
+from rda.report.curves import Curve, Panel
+from rda.report.points import Points
+from rda.report.reading import GoalLine
 from rda.report.terminal import draw
-from rda.tasks.settings import Goal
 
 
 def panel(*values, column="loss", goal=None):
@@ -54,7 +56,7 @@ def test_curves_that_end_alike_keep_their_marks():
 
 
 def test_axes_carry_numbers_and_the_goal_is_seen():
-    goal = Goal("accuracy", ">", 0.99)
+    goal = GoalLine("accuracy", 0.99, "accuracy > 0.99")
     text = draw(panel([0.1, 0.5, 0.9], column="accuracy", goal=goal), 80, 20).plain
     assert "1.0 ┤╌" in text
     assert "0.0 ┤" in text
@@ -72,7 +74,7 @@ def test_a_curve_stops_where_the_loss_broke():
 
 
 def test_odd_runs_are_drawn(odd_runs):
-    for shown in panels(odd_runs):
+    for shown in build_comparison(odd_runs).panels:
         assert "RWA, killed" in draw(shown).plain.replace("\n", " ")
         assert draw(shown, 1, 1).plain
 

@@ -1,0 +1,24 @@
+"""A comparison as Markdown."""
+
+from rda.report.comparison import Comparison
+
+
+def render_markdown(comparison: Comparison) -> str:
+    """The goal, the table, what differs from the usual settings, and the headline."""
+    lines = [] if comparison.goal is None else [f"Goal: {escaped(str(comparison.goal))}.", ""]
+    lines.append(_line("unit", *comparison.columns))
+    lines.append("|---|" + "---:|" * (len(comparison.columns) - 1) + "---|")
+    lines += [_line(row.label, *row.cells) for row in comparison.rows]
+    notes = [f"{row.label}: {row.note}" for row in comparison.rows if row.note]
+    for note in filter(None, (comparison.difference_note, *notes)):
+        lines += ["", escaped(f"{note[0].upper()}{note[1:]}.")]
+    return "\n".join([*lines, "", escaped(comparison.headline)])
+
+
+def _line(*cells: str) -> str:
+    return f"| {' | '.join(map(escaped, cells))} |"
+
+
+def escaped(text: str) -> str:
+    """Text from a record, in which no character is markup."""
+    return "".join(f"\\{letter}" if letter in "\\`*_[]<|" else letter for letter in text)

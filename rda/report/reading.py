@@ -1,0 +1,211 @@
+"""A run's record as one snapshot of plain values, whatever its files hold.
+
+A record may be of a run that is still going on, of an older version, or edited by hand. A report
+reads each file once. An odd value in one record never stops the report on the others.
+"""
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rda.report.points import NO_POINTS, Clock, Points
+from rda.report.wording import printable, shown
+from rda.training.record import Record, RecordError
+from rda.training.settings import RunSettings
+
+UNREADABLE = "unreadable"
+"""State of a run whose files cannot be read."""
+DEEPEST = 4
+"""Tables within tables are taken apart down to this depth."""
+
+Facts = dict[str, str]
+
+
+@dataclass(frozen=True)
+class GoalLine:
+    """The threshold that a column of the metrics should pass."""
+
+    column: str
+    threshold: float
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True)
+class TaskFacts:
+    """What a report says about the task of its runs."""
+
+    name: str
+    title: str
+    description: str
+    metric: str
+    lower_is_better: bool
+    goal: GoalLine | None
+    from_the_paper: bool
+
+    @property
+    def usual(self) -> str:
+        """Whose sizes are the usual ones of this task."""
+        return "the paper" if self.from_the_paper else "the defaults"
+
+
+@dataclass(frozen=True)
+class Run:
+    """All that a report needs of one record."""
+
+    name: str
+    settings: RunSettings
+    task: TaskFacts
+    state: str
+    reason: str
+    step: int
+    seconds: float
+    goal_step: int | None
+    trailing_goal_step: int | None
+    validation: float | None
+    """The metric of the best evaluation on the validation data."""
+    test: float | None
+    columns: Mapping[str, Points]
+    clock: Clock
+    starts: tuple[Facts, ...]
+    """What the environment held at each start."""
+
+    @property
+    def unit(self) -> str:
+        """The unit's label as text."""
+        return printable(str(self.settings.unit))
+
+    @property
+    def seed(self) -> int:
+        """The seed of weight initialisation and batch order."""
+        return self.settings.recipe.seed
+
+    def curve(self, column: str) -> Points:
+        """One column of the metrics; empty where the run has no such column."""
+        return self.columns.get(column, NO_POINTS)
+
+
+def read_run(record: Record) -> Run:
+    """A snapshot of a record; RecordError where a file cannot be read."""
+    task, status = describe_task(record.settings), record.status
+    names = dict.fromkeys((task.metric, "loss"))
+    wanted = [f"{part}{name}" for part in ("", "validation_") for name in names]
+    step = _count(status.step) or 0
+    seconds = _number(status.seconds) or 0.0
+    timings = list(zip(*record.timing(), strict=True))
+    if seconds > 0:
+        timings.append((step, seconds))
+    return Run(
+        name=printable(record.name),
+        settings=record.settings,
+        task=task,
+        state=_text(status.state) or "unknown",
+        reason=_text(status.reason),
+        step=step,
+        seconds=seconds,
+        goal_step=_count(status.goal_step),
+        trailing_goal_step=_count(status.trailing_goal_step),
+        validation=_entry(status.best, f"validation_{task.metric}"),
+        test=_entry(status.test, f"test_{task.metric}"),
+        columns={name: Points(*record.curve(name)) for name in wanted},
+        clock=Clock.from_timings(timings),
+        starts=tuple(dict(_facts(entry)) for entry in record.environment),
+    )
+
+
+def read_or_excuse(record: Record) -> Run:
+    """A snapshot; where a file cannot be read, an empty one that says why."""
+    try:
+        return read_run(record)
+    except RecordError as error:
+        return Run(
+            name=printable(record.name),
+            settings=record.settings,
+            task=describe_task(record.settings),
+            state=UNREADABLE,
+            reason=printable(str(error)),
+            step=0,
+            seconds=0.0,
+            goal_step=None,
+            trailing_goal_step=None,
+            validation=None,
+            test=None,
+            columns={},
+            clock=Clock(),
+            starts=(),
+        )
+
+
+def describe_task(settings: RunSettings) -> TaskFacts:
+    """The facts that a task's class holds, as text."""
+    task = settings.task
+    goal = task.goal
+    return TaskFacts(
+        name=printable(task.name),
+        title=printable(task.title),
+        description=_description(task),
+        metric=task.metric,
+        lower_is_better=task.lower_is_better,
+        goal=None if goal is None else GoalLine(goal.column, goal.threshold, printable(str(goal))),
+        from_the_paper=_reference(task) is not None,
+    )
+
+
+def _reference(task: object) -> str | None:
+    """Where the paper describes a task; None for a task from outside, which is not the paper's.
+
+    A task without the attribute is from before tasks had it, and is the paper's.
+    """
+    reference = getattr(task, "reference", None)
+    return None if reference == "" else str(reference or "")
+
+
+def _description(task: object) -> str:
+    """The docstring, with the place in the paper where it does not stand there already."""
+    text, kind = printable(type(task).__doc__ or ""), type(task).__name__
+    if text.startswith(f"{kind}("):  # what dataclasses write where there is no docstring
+        text = ""
+    reference = _reference(task)
+    if reference and reference not in text:
+        text = f"{text.rstrip('.')} ({reference})." if text else f"{reference}."
+    return text
+
+
+def _facts(entry: Mapping[str, Any], prefix: str = "", depth: int = 0) -> Iterator[tuple[str, str]]:
+    """Nested values as names and texts, without those that are empty."""
+    for key, value in entry.items():
+        name = f"{prefix}{printable(str(key))}".replace("_", " ")
+        if key == "git" and isinstance(value, dict):
+            yield name, _git(value)
+        elif isinstance(value, dict) and depth < DEEPEST:
+            yield from _facts(value, f"{name} ", depth + 1)
+        elif value is not None and value != "":
+            yield name, shown(value)
+
+
+def _git(state: Mapping[str, Any]) -> str:
+    changes = " with uncommitted changes" if state.get("dirty") is True else ""
+    return f"{shown(state.get('commit'))}{changes}"
+
+
+def _text(value: object) -> str:
+    return "" if value is None else printable(str(value))
+
+
+def _count(value: object) -> int | None:
+    if isinstance(value, bool) or not isinstance(value, int):
+        return None
+    return value if value >= 0 else None
+
+
+def _number(value: object) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value) if abs(value) < math.inf else None
+
+
+def _entry(values: object, name: str) -> float | None:
+    return _number(values.get(name)) if isinstance(values, dict) else None
