@@ -7,7 +7,7 @@ from rda.labels import UNIT_LABELS
 from rda.report.provenance import shared_environment
 from rda.report.summary import Summary, summarise
 from rda.report.wording import MISSING, count, duration, number, rate
-from rda.tasks.settings import TASKS
+from rda.tasks import all_tasks
 from rda.training.record import Record, run_folders
 
 HARDWARE = {
@@ -22,7 +22,7 @@ HARDWARE = {
 
 def read(runs: Path) -> list[Record]:
     """The runs of a folder, by task and unit as the paper has them."""
-    tasks = list(TASKS)
+    tasks = list(all_tasks())
     return sorted(
         (Record(folder) for folder in run_folders(runs)),
         key=lambda run: (

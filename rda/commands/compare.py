@@ -94,7 +94,9 @@ def compare(runs: list[RunSettings], machine: Machine, place: Place, command: st
 def _show(records: list[Record], folder: Path, command: str) -> None:
     from rich.console import Console
 
-    from rda.report import build_comparison, render_terminal, write_report
+    from rda.report.comparison import build_comparison
+    from rda.report.terminal import render_terminal
+    from rda.report.writing import write_report
 
     console = Console()
     with as_usage_errors():
@@ -105,7 +107,7 @@ def _show(records: list[Record], folder: Path, command: str) -> None:
         written = write_report(folder, records, command)
     except OSError as error:
         raise UsageError(f"cannot write {folder}: {error.strerror}") from error
-    for label, path in written.items():
+    for label, path in zip(written._fields, written, strict=True):
         console.print(f"{label}: {path}", markup=False, highlight=False, soft_wrap=True)
 
 

@@ -10,6 +10,7 @@ import inspect
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import MISSING, fields
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NoReturn, get_args, get_origin, get_type_hints
 
@@ -158,7 +159,7 @@ def _docs_in(owner: type) -> dict[str, str]:
     (body,) = (node.body for node in tree.body if isinstance(node, ast.ClassDef))
     return {
         before.target.id: " ".join(after.value.value.split())
-        for before, after in zip(body, body[1:], strict=False)
+        for before, after in pairwise(body)
         if isinstance(before, ast.AnnAssign)
         and isinstance(before.target, ast.Name)
         and isinstance(after, ast.Expr)

@@ -39,9 +39,9 @@ def run(asked: argparse.Namespace, command: str) -> int:
     runs: Path = make(ShowOptions, given_values(asked, ShowOptions)).runs_dir
     from rich.console import Console
 
-    from rda.report.curves import panels
-    from rda.report.figure import save_curves
-    from rda.report.summary import summarise
+    from rda.files import write_atomically
+    from rda.report.comparison import build_comparison
+    from rda.report.figure import render_png
     from rda.report.tables import runs_table
     from rda.report.terminal import draw
 
@@ -49,15 +49,16 @@ def run(asked: argparse.Namespace, command: str) -> int:
     try:
         record = _find(asked.run, runs)
         record.verify()
-        console.print(runs_table([summarise(record)], console.width))
-        for panel in panels([record]):
+        comparison = build_comparison([record])
+        console.print(runs_table([row.run for row in comparison.rows], console.width))
+        for panel in comparison.panels:
             console.print(draw(panel, width=min(console.width, 100)))
         lines = [to_toml(record.settings), _ending(record)]
     except RecordError as error:
         raise UsageError(str(error)) from error
     picture = record.folder / PICTURE
     try:
-        save_curves(picture, [record])
+        write_atomically(picture, render_png(comparison))
         lines.append(f"picture: {picture}")
     except OSError as error:
         lines.append(f"the picture cannot be written: {error.strerror}")

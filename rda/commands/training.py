@@ -133,9 +133,9 @@ def check(machine: Machine, place: Place) -> None:
     from rda.training.resources import find_device
     from rda.training.tensorboard import check_tensorboard
 
+    make(check_engine_name, {"engine": machine.engine})
     with as_usage_errors():
         find_device(machine.device)
-        check_engine_name(machine.engine)
         if place.tensorboard:
             check_tensorboard()
 

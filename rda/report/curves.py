@@ -9,7 +9,8 @@ from rda.report.colours import unit_colours
 from rda.report.overlap import layers
 from rda.report.points import NO_POINTS, Clock, Points, smoothed, smoothing_window, thinned
 from rda.report.reading import GoalLine, Run
-from rda.report.summary import ENDED, labels
+from rda.report.summary import labels
+from rda.training.status import ENDED
 
 LOG_FROM = 10.0
 """A logarithmic axis helps if the largest value is this many times the smallest."""

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from rda.report.reading import GoalLine
 from rda.report.summary import Summary, labels, measure, ranking
 from rda.report.wording import count, listed, number
-from rda.training.record import RUNNING
+from rda.training.status import RUNNING
 
 Labelled = tuple[str, Summary]
 

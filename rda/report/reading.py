@@ -11,8 +11,10 @@ from typing import Any
 
 from rda.report.points import NO_POINTS, Clock, Points
 from rda.report.wording import printable, shown
-from rda.training.record import Record, RecordError
+from rda.tasks import Task
+from rda.training.record import Record
 from rda.training.settings import RunSettings
+from rda.training.status import RecordError
 
 UNREADABLE = "unreadable"
 """State of a run whose files cannot be read."""
@@ -88,8 +90,14 @@ class Run:
         return self.columns.get(column, NO_POINTS)
 
 
-def read_run(record: Record) -> Run:
-    """A snapshot of a record; RecordError where a file cannot be read."""
+def read_run(record: Record, last: int = 0) -> Run:
+    """A snapshot of a record; RecordError where a file cannot be read or was changed.
+
+    With `last`, only so many values at the end of each column are read, and nothing is verified:
+    quick, for lists of many long runs.
+    """
+    if not last:
+        record.verify()
     task, status = describe_task(record.settings), record.status
     names = dict.fromkeys((task.metric, "loss"))
     wanted = [f"{part}{name}" for part in ("", "validation_") for name in names]
@@ -110,7 +118,10 @@ def read_run(record: Record) -> Run:
         trailing_goal_step=_count(status.trailing_goal_step),
         validation=_entry(status.best, f"validation_{task.metric}"),
         test=_entry(status.test, f"test_{task.metric}"),
-        columns={name: Points(*record.curve(name)) for name in wanted},
+        columns={
+            name: Points(*(record.tail(name, last) if last else record.curve(name)))
+            for name in wanted
+        },
         clock=Clock.from_timings(timings),
         starts=tuple(dict(_facts(entry)) for entry in record.environment),
     )
@@ -150,28 +161,14 @@ def describe_task(settings: RunSettings) -> TaskFacts:
         metric=task.metric,
         lower_is_better=task.lower_is_better,
         goal=None if goal is None else GoalLine(goal.column, goal.threshold, printable(str(goal))),
-        from_the_paper=_reference(task) is not None,
+        from_the_paper=bool(task.reference),
     )
 
 
-def _reference(task: object) -> str | None:
-    """Where the paper describes a task; None for a task from outside, which is not the paper's.
-
-    A task without the attribute is from before tasks had it, and is the paper's.
-    """
-    reference = getattr(task, "reference", None)
-    return None if reference == "" else str(reference or "")
-
-
-def _description(task: object) -> str:
-    """The docstring, with the place in the paper where it does not stand there already."""
-    text, kind = printable(type(task).__doc__ or ""), type(task).__name__
-    if text.startswith(f"{kind}("):  # what dataclasses write where there is no docstring
-        text = ""
-    reference = _reference(task)
-    if reference and reference not in text:
-        text = f"{text.rstrip('.')} ({reference})." if text else f"{reference}."
-    return text
+def _description(task: Task) -> str:
+    """The docstring, with the place in the paper where the task has one."""
+    text = printable(type(task).__doc__ or "")
+    return f"{text.rstrip('.')} ({task.reference})." if task.reference else text
 
 
 def _facts(entry: Mapping[str, Any], prefix: str = "", depth: int = 0) -> Iterator[tuple[str, str]]:

@@ -8,13 +8,13 @@ from typing import Protocol
 
 from rda.report.reading import Run, read_run
 from rda.report.wording import MISSING, count
-from rda.training.record import FINISHED, STOPPED, Record
-from rda.training.settings import Limits, RunSettings, paper_settings, small_settings
+from rda.settings import Limits
+from rda.training.record import Record
+from rda.training.settings import RunSettings, full_settings, small_settings
+from rda.training.status import ENDED
 
 WINDOW = 100
 """The last loss and metric are means of this many batches."""
-ENDED = (FINISHED, STOPPED)
-"""States of a run that came to its goal or to a limit, so that it is a result."""
 LIMITS = tuple(field.name for field in fields(Limits))
 NOT_IN_THE_PAPER = ("seed", "evaluate_every", "precision", *LIMITS)
 """Settings on which the paper says nothing."""
@@ -78,7 +78,7 @@ class Summary:
 
 def summarise(record: Record) -> Summary:
     """The facts of one run as they stand now; RecordError where its files cannot be read."""
-    return summarise_run(read_run(record))
+    return summarise_run(read_run(record, last=WINDOW))
 
 
 def summarise_run(run: Run) -> Summary:
@@ -123,7 +123,7 @@ def usual_settings(settings: RunSettings, small: bool = False) -> RunSettings:
     settings: the run's own are returned, and nothing counts as different.
     """
     try:
-        usual = small_settings if small else paper_settings
+        usual = small_settings if small else full_settings
         return usual(settings.task.name, settings.unit)
     except (KeyError, ValueError):
         return settings

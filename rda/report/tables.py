@@ -12,7 +12,7 @@ from rda.report.colours import unit_colours
 from rda.report.comparison import Comparison
 from rda.report.summary import Summary
 from rda.report.wording import count, number, rate
-from rda.training.record import FAILED, FINISHED, INTERRUPTED, KILLED, RUNNING
+from rda.training.status import FAILED, FINISHED, INTERRUPTED, KILLED, RUNNING
 
 DOT = "●"
 WIDEST_LABEL, WIDEST_HEADER = 30, 10

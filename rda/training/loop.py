@@ -11,6 +11,7 @@ from rda.training.environment import describe_environment
 from rda.training.goals import GoalTracker
 from rda.training.interrupt import Interrupt
 from rda.training.listening import Listener
+from rda.training.manifest import MANIFEST
 from rda.training.precision import products_in
 from rda.training.record import ENVIRONMENT, MODEL, STATUS
 from rda.training.run import Run
@@ -110,7 +111,7 @@ class _Loop:
         """Whether the run is finished and its record whole: then nothing is written."""
         damaged = self.run.damaged()
         for name in damaged:
-            if name in (MODEL, STATUS):
+            if name in (MODEL, STATUS, MANIFEST):
                 self.listener.say(f"{name} was missing or changed: made again from the checkpoint")
             elif name == ENVIRONMENT:
                 raise RecordError(

@@ -141,7 +141,7 @@ class Record:
         """
         damaged = self.damaged()
         if damaged:
-            mends = set(damaged) <= {MODEL, STATUS}
+            mends = set(damaged) <= {MODEL, STATUS, MANIFEST}
             advice = "the command that trained it mends it" if mends else "--force trains it again"
             raise RecordError(
                 f"run {self.name} is not as it was when it ended: {', '.join(damaged)} is missing "
@@ -150,12 +150,15 @@ class Record:
 
     def damaged(self) -> list[str]:
         """The files of a run that has ended that are missing or were changed since."""
+        sealed = (self.folder / MANIFEST).exists()
         try:
             status = self._written_status()
         except RecordError:
-            return [STATUS] if (self.folder / MANIFEST).exists() else []
-        if not status.ended or not (status.sealed or (self.folder / MANIFEST).exists()):
-            return []
+            return [STATUS] if sealed else []
+        if not sealed:
+            return [MANIFEST] if status.sealed else []
+        if status.state == RUNNING and (self.folder / STATUS).exists():
+            return []  # it goes on, or was killed between its manifest and its last status
         return damaged_files(self.folder)
 
     def curve(self, column: str) -> tuple[list[int], list[float]]:
@@ -166,10 +169,14 @@ class Record:
         """Steps, and the seconds of training that had passed."""
         return self._column(TIMING, "seconds")
 
-    def last_values(self, column: str, count: int) -> list[float]:
-        """The last values of a column, without reading the whole file."""
-        newest = (row for row in _rows_backwards(self.folder / METRICS) if column in row)
-        return [float(row[column]) for row in islice(newest, count)][::-1]
+    def tail(self, column: str, count: int) -> tuple[list[int], list[float]]:
+        """As `curve`, but only the last few values, without reading the whole file.
+
+        A column with fewer values than that is looked for in the last rows alone.
+        """
+        newest = islice(_rows_backwards(self.folder / METRICS), 2 * count)
+        rows = [row for row in newest if column in row][:count][::-1]
+        return [int(row["step"]) for row in rows], [float(row[column]) for row in rows]
 
     def _column(self, file: str, column: str) -> tuple[list[int], list[float]]:
         rows = [row for row in self._rows(self.folder / file) if column in row]

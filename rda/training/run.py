@@ -187,9 +187,11 @@ class Run:
 
     def begin(self, entry: dict[str, Any], status: Status) -> None:
         """Record that training starts here: its settings, its environment, its status."""
+        # The status comes first: from here on the run has not ended, and its files may change.
+        self.write_status(status)
         write_settings(self.folder, self.settings)  # the limits may be new
         write_environment(self.folder, [*Record(self.folder).environment, entry])
-        self.write_status(status)
+        (self.folder / MANIFEST).unlink(missing_ok=True)
 
     def write_status(self, status: Status) -> None:
         """Replace `status.json`."""

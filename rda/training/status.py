@@ -49,8 +49,8 @@ class Status:
 
 def status_from(content: Any, path: Path) -> Status:
     """A status from JSON, with every value of the right type; unknown keys are left out."""
-    if not isinstance(content, dict):
-        raise RecordError(f"{path} cannot be read: it is not a table")
+    if not isinstance(content, dict) or "state" not in content:
+        raise RecordError(f"{path} cannot be read: it has no state")
     known = {part.name: part.type for part in fields(Status) if part.name in content}
     for name, kind in known.items():
         if not _fits(content[name], kind):

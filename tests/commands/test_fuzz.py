@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 
 from rda.cli import COMMANDS, main
 from rda.labels import UNIT_LABELS
-from rda.tasks.settings import TASKS
+from rda.tasks import all_tasks
 from rda.training.settings import small_settings
 from rda.training.settings_file import to_table
 
+TASKS = all_tasks()
 SYNTHETIC = [name for name, task in TASKS.items() if task.dataset is None]
 OPTIONS = [
     "--length", "--longest", "--symbols", "--alphabet", "--delay", "--copies", "--hidden-size",
@@ -25,13 +26,14 @@ OPTIONS = [
     "--minutes", "--stop-at", "--device", "--engine", "--threads", "--name", "--data-dir",
     "--checkpoint-minutes", "--force", "--tensorboard", "--small", "--pool", "--images",
     "--permutation-seed", "--segment", "--embedding", "--help", "-h", "--", "-", "--no-force",
-    "--hidden_size", "--task.length", "--recipe", "--nothing",
+    "--hidden_size", "--task.length", "--recipe", "--nothing", "--schedule", "--warmup-steps",
+    "--schedule-steps", "--final-learning-rate", "--clip-norm", "--not-finite", "--runs-dir",
 ]  # fmt: skip
 VALUES = [
     "0", "1", "2", "3", "-1", "0.5", "1e-3", "nan", "inf", "-inf", "1e400", "", " ", "x", "None",
     "True", "mean", "sum", "goal", "trailing", "never", "cpu", "auto", "reference", "float32",
     "bfloat16", "../..", "a/b", "[red]", "99999999999999999999999", "0x10", "1_0", "²", "é", "\x00",
-    "\n", "--steps", "runs", "--length=3", "--seed=x",
+    "\n", "--steps", "runs", "--length=3", "--seed=x", "hpu", "cosine", "linear", "skip", "%s",
 ]  # fmt: skip
 FAST = ["--small", "--steps", "2", "--threads", "1"]
 

@@ -11,12 +11,12 @@ from rda.training.record import (
     METRICS,
     TIMING,
     Record,
-    Status,
     write_environment,
     write_settings,
     write_status,
 )
-from rda.training.settings import paper_settings, small_settings
+from rda.training.settings import full_settings, small_settings
+from rda.training.status import Status
 
 NOT_FINITE = float("nan")
 
@@ -37,7 +37,7 @@ def write_run(tmp_path: Path) -> Callable[..., Record]:
     ) -> Record:
         folder = tmp_path / "runs" / name
         folder.mkdir(parents=True)
-        settings = (small_settings if small else paper_settings)(task, unit)
+        settings = (small_settings if small else full_settings)(task, unit)
         settings = replace(settings, recipe=replace(settings.recipe, **(recipe or {})))
         write_settings(folder, settings)
         write_environment(folder, environment or [])

@@ -330,7 +330,7 @@ class TestWhatIsSaid:
         self, write_own_run, monkeypatch
     ):
         usual = write_own_run("usual", "Mine", Outside()).settings
-        monkeypatch.setattr("rda.report.summary.paper_settings", lambda task, unit: usual)
+        monkeypatch.setattr("rda.report.summary.full_settings", lambda task, unit: usual)
         record = write_own_run("mine", "Mine", Outside(numbers=4), rows=curve(9), step=9)
         comparison = build_comparison([record])
         assert comparison.difference_note == "unlike the defaults: numbers 4"

@@ -9,7 +9,8 @@ from rda.report.comparison import build_comparison
 from rda.report.page import render_page
 from rda.report.reading import read_run
 from rda.report.terminal import render_terminal
-from rda.training.record import METRICS, STATUS, RecordError, Status
+from rda.training.record import METRICS, STATUS
+from rda.training.status import RecordError, Status
 
 ROWS = [{"step": s, "loss": 1 / s, "accuracy": 1 - 1 / s} for s in range(1, 50)]
 

@@ -4,9 +4,8 @@ import math
 
 import pytest
 
-from rda.files import try_lock
 from rda.report.summary import labels, ranking, summarise
-from rda.training.record import LOCK
+from rda.training.locking import RunLock
 
 
 def rows(count, **values):
@@ -54,8 +53,10 @@ def test_a_run_cut_short_is_never_a_result(write_run):
 
 def test_a_run_that_lives_is_still_running(write_run):
     run = write_run(step=7, state="running")
-    with try_lock(run.folder / LOCK):
-        assert summarise(run).steps_to_goal == "> 7, running"
+    lock = RunLock(run.folder)
+    assert summarise(run).steps_to_goal == "> 7, running"
+    lock.release()
+    assert summarise(run).steps_to_goal == "> 7, killed"
 
 
 def test_the_quickest_comes_first_and_the_unfinished_last(write_run):

@@ -1,0 +1,148 @@
+"""Schedules, clipping by norm, and steps that are skipped."""
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+from tiny_runs import TEXT, TINY, TINY_RUNS, run_once, with_steps
+
+from rda.settings import Recipe
+from rda.training.building import build_stepper
+from rda.training.loop import MOST_SKIPPED
+from rda.training.record import Record
+from rda.training.status import FAILED, FINISHED
+
+CPU = torch.device("cpu")
+
+
+def rates(recipe, steps):
+    return [recipe.learning_rate_at(step) for step in steps]
+
+
+class TestSchedule:
+    def test_constant_is_the_same_at_every_step(self):
+        assert rates(Recipe(learning_rate=0.5), (1, 2, 10**6)) == [0.5] * 3
+
+    def test_the_warm_up_rises_and_ends_at_the_full_rate(self):
+        recipe = Recipe(learning_rate=1.0, warmup_steps=4)
+        assert rates(recipe, range(1, 7)) == pytest.approx([0.2, 0.4, 0.6, 0.8, 1.0, 1.0])
+
+    def test_linear_goes_straight_to_its_end_and_stays_there(self):
+        recipe = Recipe(
+            learning_rate=1.0, schedule="linear", schedule_steps=4, final_learning_rate=0.2
+        )
+        assert rates(recipe, (1, 3, 5, 6, 99)) == pytest.approx([1.0, 0.6, 0.2, 0.2, 0.2])
+
+    def test_cosine_is_half_way_down_at_half_time_after_the_warm_up(self):
+        recipe = Recipe(learning_rate=1.0, schedule="cosine", warmup_steps=10, schedule_steps=110)
+        assert recipe.learning_rate_at(11) == 1.0
+        assert recipe.learning_rate_at(61) == pytest.approx(0.5)
+        assert recipe.learning_rate_at(36) == pytest.approx((1 + math.cos(math.pi / 4)) / 2)
+        assert recipe.learning_rate_at(111) == pytest.approx(0.0)
+
+    @pytest.mark.parametrize(
+        ("options", "said"),
+        [
+            ({"schedule": "cosine"}, "schedule_steps should be more than warmup_steps"),
+            ({"schedule": "linear", "schedule_steps": 5, "warmup_steps": 5}, "warmup_steps, 5"),
+            ({"schedule_steps": 5}, "schedule_steps needs schedule"),
+            ({"final_learning_rate": 0.1}, "final_learning_rate needs schedule"),
+            (
+                {"schedule": "linear", "schedule_steps": 5, "final_learning_rate": 1.0},
+                "final_learning_rate should be learning_rate",
+            ),
+            ({"warmup_steps": -1}, "warmup_steps should be 0 or more"),
+            ({"clip_norm": -1.0}, "clip_norm should be 0 or more"),
+        ],
+    )
+    def test_a_schedule_that_makes_no_sense_is_named(self, options, said):
+        with pytest.raises(ValueError, match=said):
+            Recipe(**options)
+
+    def test_adam_takes_the_rate_of_each_step(self):
+        recipe = replace(TINY, learning_rate=0.1, schedule="linear", schedule_steps=3)
+        stepper = build_stepper(replace(TINY_RUNS["addition"], recipe=recipe), CPU)
+        for step in range(1, 5):
+            before = stepper.model.readout.bias.clone()
+            stepper.step()
+            stepper.fetch()
+            rate = recipe.learning_rate_at(step)
+            moved = (stepper.model.readout.bias - before).abs().item()
+            # Adam's step is the rate times something between 0 and about 1.
+            assert moved <= 1.5 * rate
+            assert (moved == 0) == (rate == 0)
+
+    def test_a_run_in_pieces_is_the_run_in_one(self, tmp_path):
+        recipe = replace(TINY, warmup_steps=3, schedule="cosine", schedule_steps=15)
+        settings = replace(TINY_RUNS["multicopy"], recipe=recipe)
+        run_once(tmp_path / "whole", with_steps(settings, 20, stop_at="never"))
+        for steps in (2, 9, 20):
+            run_once(tmp_path / "pieces", with_steps(settings, steps, stop_at="never"))
+        curves = [Record(tmp_path / name).curve("loss") for name in ("whole", "pieces")]
+        assert curves[0] == curves[1]
+
+
+def test_gradients_are_clipped_by_norm_together():
+    for limit in (0.0, 1e-3):
+        settings = replace(TINY_RUNS["addition"], recipe=replace(TINY, clip=0.0, clip_norm=limit))
+        stepper = build_stepper(settings, CPU)
+        stepper.step()
+        gradients = [p.grad.flatten() for p in stepper.parameters.values()]
+        norm = torch.cat(gradients).norm().item()
+        assert (norm == pytest.approx(1e-3, rel=1e-3)) if limit else (norm > 0.01)
+
+
+class TestSkipping:
+    def poison(self, *steps):
+        """Make a gradient NaN at these steps of the process."""
+
+        def prepare(stepper):
+            original, count = stepper.step, iter(range(1, 10**9))
+
+            def poisoned():
+                hook = None
+                if next(count) in steps:
+                    weight = stepper.model.readout.weight
+                    hook = weight.register_hook(lambda grad: torch.full_like(grad, torch.nan))
+                original()
+                if hook is not None:
+                    hook.remove()
+
+            stepper.step = poisoned
+
+        return prepare
+
+    @pytest.mark.parametrize("name", ["addition", "wikipedia"])
+    def test_a_skipped_step_changes_no_weight_and_the_run_goes_on(self, name):
+        recipe = replace(TINY_RUNS[name].recipe, not_finite="skip")
+        settings = replace(TINY_RUNS[name], recipe=recipe)
+        stepper = build_stepper(settings, CPU, files=TEXT)
+        self.poison(3)(stepper)
+        weights = []
+        for _ in range(4):
+            stepper.step()
+            (row,) = stepper.fetch()
+            weights.append(stepper.model.readout.weight.clone())
+            carried = () if stepper.state is None else stepper.state
+            assert all(part.isfinite().all() for part in carried)
+        assert torch.equal(weights[1], weights[2])
+        assert not torch.equal(weights[2], weights[3])
+        assert row.culprit is None
+
+    def test_skipped_steps_are_counted_in_the_record_over_a_stop(self, tmp_path):
+        settings = replace(TINY_RUNS["addition"], recipe=replace(TINY, not_finite="skip"))
+        first = with_steps(settings, 5, stop_at="never")
+        status = run_once(tmp_path / "run", first, prepare=self.poison(2, 4))
+        assert (status.state, status.skipped_steps) == (FINISHED, 2)
+        more = with_steps(settings, 9, stop_at="never")
+        status = run_once(tmp_path / "run", more, prepare=self.poison(1))
+        assert status.skipped_steps == 3
+        assert Record(tmp_path / "run").curve("skipped")[0] == [2, 4, 6]
+
+    def test_too_many_in_a_row_fail(self, tmp_path):
+        settings = replace(TINY_RUNS["addition"], recipe=replace(TINY, not_finite="skip"))
+        steps = range(5, 500)
+        status = run_once(tmp_path / "run", with_steps(settings, 500), prepare=self.poison(*steps))
+        assert (status.state, status.step) == (FAILED, 4 + MOST_SKIPPED)
+        assert "skipped 100 times in a row" in status.reason
