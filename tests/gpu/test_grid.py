@@ -245,7 +245,7 @@ def test_the_doctor_finds_it_right(capsys):
 @pytest.mark.parametrize(
     ("units", "dtype", "reason"),
     [
-        (102, torch.bfloat16, "a multiple of 4 units, and these are 102"),
+        (102, torch.bfloat16, "a multiple of 4 units, and this layer has 102"),
         (4096, torch.bfloat16, "4096 units are more than this GPU's shared memory holds"),
         (100, torch.float32, "it multiplies in bf16, and this is tf32"),
     ],

@@ -1,1 +1,1 @@
-"""The GPU engine: a recurrent layer on chip, compiled at run time for its size."""
+"""The GPU engines: CUDA kernels for a recurrent layer, compiled at run time for its size."""

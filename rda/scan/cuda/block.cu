@@ -1,22 +1,28 @@
-// A recurrent layer over time, one block for every one or two rows of the batch, in float32.
+// The engine `block`: a recurrent layer over time in float32, one block for one or two rows of the
+// batch.
 //
-// Compiled at run time behind functions.cu and a unit (rda.cu, lstm.cu, gru.cu) with the constants:
-//   H  units of the layer    ROWS  of the batch in a block, 1 or 2    PRODUCT
+// Compiled at run time after functions.cu and a unit (rda.cu, lstm.cu, gru.cu) with the constants:
+//   H        units of the layer
+//   ROWS     rows of the batch in a block, 1 or 2
+//   PRODUCT  see functions.cu
 //
-// Small layers have nothing to win from tensor cores: a product is a hundred cycles of plain
-// arithmetic, and what takes time is the way from one h to the next. Within a block the exchange is a
-// store, a barrier and a load. Two lanes share a unit: each keeps half of its part of the recurrent
-// matrix in registers, for the whole sequence, and of two rows each does the mathematics of one (of a
-// single row both the same).
+// Tensor cores do not help small layers. A matrix multiply is a hundred cycles of plain arithmetic,
+// and most of the time passes between one h and the next. Inside one block that exchange is only a
+// store, a barrier and a load.
+//
+// Two lanes share a unit. Each holds half of the unit's weights in registers for the whole
+// sequence. With two rows each lane computes the unit for one of them; with one row both lanes
+// compute the same.
 
 #define LANES 2
 #define PADDED ((H + 15) / 16 * 16)
 #define THREADS (PADDED * LANES)
-#define AHEAD 4  // steps, because memory takes longer to answer than a step takes
+#define AHEAD 4  // steps to load in advance: memory takes longer to answer than a step takes
 
-// COUNT products with rows of floats in shared memory. The lanes take quarters in turn, so that their
-// loads are in different banks; four sums for each row or pair of rows, so that none waits for the
-// one before.
+// One lane's half of COUNT weight vectors, to multiply with ROWS vectors in shared memory. A
+// quarter is 4 floats, which are 16 bytes. The two lanes take quarters in turn, so that their loads
+// hit different banks. There are four partial sums for the row or pair of rows, so that no addition
+// waits for the previous one.
 template <int COUNT, int SIZE>
 struct Part {
   static constexpr int QUARTERS = SIZE / 4 / LANES, CHAINS = 4 / ROWS;
@@ -60,7 +66,7 @@ struct Part {
   }
 };
 
-// Which unit of which row is this thread's, and whether it is the one to write it.
+// The unit and the row of this thread, and whether this lane is the one that writes the results.
 struct Place {
   int lane, unit, line, row;
   bool active, writes;
@@ -113,7 +119,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 #pragma unroll
   for (int i = 0; i < AHEAD; ++i) fetch(kept[i], i);
 
-  // Beside the next product, which leaves room for it: without a branch, or it would come after it.
+  // Runs beside the next multiply, which hides it. It must not branch, or the compiler would place
+  // it after the multiply.
   bool was_running = false;
   const auto carry_on = [&] {
     const Kept before = state;

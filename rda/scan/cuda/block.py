@@ -1,4 +1,4 @@
-"""A unit over time in one kernel, a block for every one or two rows, for small layers."""
+"""The engine `block`: one kernel for the whole sequence, one block for one or two batch rows."""
 
 from functools import cache
 
@@ -8,7 +8,7 @@ from rda.scan.cuda import launching
 from rda.scan.cuda.launching import Layer, Pass
 
 LARGEST, WEIGHTS = 128, 384
-"""Units of a block, and weights that the registers of a unit's two lanes hold."""
+"""Most units in a block, and most weights of one unit that the registers of its two lanes hold."""
 
 
 def obstacle(layer: Layer) -> str | None:
@@ -16,16 +16,19 @@ def obstacle(layer: Layer) -> str | None:
     common = launching.obstacle(layer, 8, "an Ampere GPU or a later one")
     if common is not None:
         return common
-    if layer.product == "bf16":
+    if layer.precision == "bf16":
         return "it multiplies in float32, and this is bf16"
     if layer.units > LARGEST or layer.gates * _padded(layer.units) > WEIGHTS:
         largest = min(LARGEST, WEIGHTS // max(layer.gates, 1) // 16 * 16)
-        return f"a block holds {largest} units of {layer.gates} gates, and these are {layer.units}"
+        return (
+            f"a block holds {largest} units of {layer.gates} gates, "
+            f"and this layer has {layer.units}"
+        )
     return None
 
 
 def _padded(units: int) -> int:
-    """As in block.cu: whole warps, each of 16 units."""
+    """PADDED of block.cu: units rounded up to whole warps of 16 units."""
     return -(-units // 16) * 16
 
 
@@ -40,6 +43,6 @@ def run(work: Pass) -> None:
     rows = 1 if batch <= _multiprocessors(device) else 2
     constants = (("H", work.units), ("ROWS", rows), *work.constants)
     kernels = launching.module(
-        device, "block", work.unit, work.product, constants, ("forward", "backward")
+        device, "block", work.unit, work.precision, constants, ("forward", "backward")
     )
     kernels.launch(work.direction, -(-batch // rows), 2 * _padded(work.units), *work.arguments())

@@ -1,4 +1,5 @@
-// Thread blocks of one cluster: who they are, how they send, how they wait.
+// Communication between the thread blocks of a cluster: ranks and addresses, barriers, stores to
+// another block's shared memory.
 
 __device__ __forceinline__ u32 shared_address(const void* pointer) {
   return (u32)__cvta_generic_to_shared(pointer);
@@ -28,10 +29,14 @@ __device__ __forceinline__ void barrier_expect(u32 barrier, u32 bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
 }
 
-// So many in a row, each for so many bytes; after it nobody in the cluster sends too early.
+// Set up `count` consecutive barriers, each of which waits for `bytes` bytes. The cluster_sync at
+// the end makes sure that no block sends before the barriers exist.
 __device__ __forceinline__ void open_barriers(u32 first, int count, u32 bytes) {
   if (threadIdx.x == 0) {
-#pragma unroll 1  // a branch: racecheck takes what the compiler would put under a predicate for done by all
+// Not unrolled, so that it stays a branch. Unrolled, the compiler uses a predicate, and
+// compute-sanitizer's racecheck then reports races because it takes the writes as done by every
+// warp.
+#pragma unroll 1
     for (int i = 0; i < count; ++i) {
       barrier_init(first + 8 * i);
       barrier_expect(first + 8 * i, bytes);

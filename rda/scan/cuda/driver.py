@@ -13,14 +13,14 @@ INVALID_CONTEXT = 201
 
 
 class _Attribute(ctypes.Structure):
-    """CUlaunchAttribute: which, and a union of 64 bytes."""
+    """CUlaunchAttribute: the id of an attribute, and its value, a union of 64 bytes."""
 
     _fields_ = (("id", ctypes.c_int), ("padding", ctypes.c_int), ("value", ctypes.c_int * 16))
 
 
 COOPERATIVE, CLUSTER_DIMENSION, PROGRAMMATIC_STREAM_SERIALIZATION = 2, 4, 6
 _OVERLAPPING = _Attribute(PROGRAMMATIC_STREAM_SERIALIZATION, 0, (ctypes.c_int * 16)(1))
-_TOGETHER = _Attribute(COOPERATIVE, 0, (ctypes.c_int * 16)(1))
+_COOPERATIVE = _Attribute(COOPERATIVE, 0, (ctypes.c_int * 16)(1))
 
 
 class _Launch(ctypes.Structure):
@@ -52,14 +52,15 @@ def _call(name: str, *arguments: object) -> None:
     if code != 0:
         reason = ctypes.c_char_p()
         _driver().cuGetErrorString(code, ctypes.byref(reason))
-        said = reason.value.decode() if reason.value else f"error {code}"
-        raise DriverError(f"{name}: {said}")
+        message = reason.value.decode() if reason.value else f"error {code}"
+        raise DriverError(f"{name}: {message}")
 
 
 def _enter_context() -> int:
-    """Make torch's context the thread's own, which torch itself does with a thread's first call.
+    """Make torch's CUDA context current in this thread.
 
-    A backward pass may run in a thread where ours is the first.
+    torch does this at its first CUDA call in a thread, but autograd's thread may launch a kernel
+    of ours before torch has called CUDA there.
     """
     device, context = ctypes.c_int(), ctypes.c_void_p()
     driver = _driver()
@@ -71,21 +72,22 @@ def _enter_context() -> int:
 
 
 def new_stream() -> int:
-    """The handle of a stream on the current device that nobody has used, for good."""
+    """The handle of a new stream on the current device, never freed, that nobody else uses."""
     stream = ctypes.c_void_p()
     _call("cuStreamCreate", ctypes.byref(stream), NON_BLOCKING)
     return int(stream.value or 0)
 
 
 class Module:
-    """The kernels of one machine code, on the device that is current when it is made."""
+    """Compiled kernels, loaded on the device that is current when the module is made."""
 
     def __init__(self, code: bytes, names: tuple[str, ...]) -> None:
         if torch.cuda.is_current_stream_capturing():
             raise DriverError(
-                "a kernel cannot be loaded while a CUDA graph is captured: run it once before"
+                "a kernel cannot be loaded while a CUDA graph is captured: "
+                "run it once before capturing"
             )
-        torch.cuda.synchronize()  # torch's context is now the current one
+        torch.cuda.synchronize()  # makes torch's context current
         self._module = ctypes.c_void_p()
         _call("cuModuleLoadData", ctypes.byref(self._module), code)
         shared = self._read_shared_bytes(len(names))
@@ -93,7 +95,7 @@ class Module:
         for name, size in zip(names, shared, strict=True):
             function = ctypes.c_void_p()
             _call("cuModuleGetFunction", ctypes.byref(function), self._module, name.encode())
-            if size:  # a kernel for clusters; GPUs without them know no such attribute
+            if size:  # only kernels for clusters; older GPUs reject the cluster attribute
                 _call("cuFuncSetAttribute", function, MAX_DYNAMIC_SHARED_BYTES, size)
                 _call("cuFuncSetAttribute", function, NON_PORTABLE_CLUSTER, 1)
             self._functions[name] = function, size
@@ -118,26 +120,27 @@ class Module:
         threads: int,
         *arguments: Any,
         overlaps: bool = False,
-        together: bool = False,
+        cooperative: bool = False,
     ) -> None:
-        """Queue a kernel; `arguments` are ctypes values in its order.
+        """Queue a kernel; `arguments` are ctypes values in the kernel's order.
 
-        One that `overlaps` may start before the kernel ahead of it has ended, and waits itself.
-        One whose blocks wait for one another runs `together` or not at all.
+        With `overlaps` the kernel may start before the previous one has ended, and has to wait
+        for that one itself (programmatic dependent launch). With `cooperative` all blocks run at
+        once or the launch fails, as kernels need whose blocks wait for one another.
         """
         function, shared = self._functions[name]
         pointers = (ctypes.c_void_p * len(arguments))(*map(ctypes.addressof, arguments))
-        # What torch.cuda.current_stream().cuda_stream is, ten times as quick.
+        # The same value as torch.cuda.current_stream().cuda_stream, ten times as fast.
         stream = torch._C._cuda_getCurrentRawStream(torch._C._cuda_getDevice())
         setup = _Launch(blocks, 1, 1, threads, 1, 1, shared, stream)
         if overlaps:
             setup.attributes, setup.count = ctypes.pointer(_OVERLAPPING), 1
-        if together:
-            setup.attributes, setup.count = ctypes.pointer(_TOGETHER), 1
+        if cooperative:
+            setup.attributes, setup.count = ctypes.pointer(_COOPERATIVE), 1
         _call("cuLaunchKernelEx", ctypes.byref(setup), function, pointers, None)
 
     def clusters_at_once(self, name: str, cluster: int, threads: int) -> int:
-        """How many clusters of so many of a kernel's blocks the GPU has room for."""
+        """How many clusters of `cluster` blocks of a kernel the GPU can run at once."""
         function, shared = self._functions[name]
         dimension = _Attribute(CLUSTER_DIMENSION, 0, (ctypes.c_int * 16)(cluster, 1, 1))
         setup = _Launch(cluster, 1, 1, threads, 1, 1, shared, None, ctypes.pointer(dimension), 1)

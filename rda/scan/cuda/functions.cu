@@ -1,12 +1,38 @@
-// What every unit and all ways to run one (block.cu, onchip.cu, grid.cu, steps.cu) share. PRODUCT: 0 tf32,
-// 1 float32 (in a cluster as three products of tf32), 2 bf16.
+// What all units (rda.cu, lstm.cu, gru.cu) and all frames that run a unit over time (block.cu,
+// onchip.cu, grid.cu, steps.cu) share. One source text is functions.cu, then one unit, then one
+// frame.
+//
+// PRODUCT is the precision of the matrix multiplies: 0 tf32, 1 float32 (onchip.cu makes it of three
+// tf32 multiplies), 2 bf16. H is the number of units of the layer.
+//
+// A unit defines, with INPUTS projections and GATES recurrent sums for each step:
+//   UnitForward, UnitBackward   where its tensors are in GPU memory; the parameter `at` or `unit_memory`
+//   Kept, GradientKept          the values that it carries from step to step
+//   Unit                        the forward pass of one unit in one row:
+//     prepare     reads what is the same in all rows
+//     start       reads the initial state
+//     hidden      the h that the next step multiplies
+//     step        computes h, and of the next state what h needs
+//     carry_on    computes the rest of the next state
+//     record      writes the output, and what is saved for the backward pass
+//     finish      writes the final state
+//   UnitGradient                the backward pass of one unit in one row:
+//     start       reads the gradient of the final state
+//     first       the gradient of the final h where h is part of the state, otherwise 0
+//     fetch       reads the values of a step
+//     step        computes the gradients of the gates
+//     carried     the gradient that reaches the previous h without a matrix multiply
+//     record      writes the gradients of the projections
+//     finish      writes the gradient of the initial state
+// `active` is false for threads without a unit or a row, `running` is false where a row of a ragged
+// batch has ended.
 
 typedef unsigned int u32;
 typedef unsigned long long u64;
 
 #define FULL 0xffffffffu  // all lanes of a warp
 
-// A number that a lambda is given at compile time.
+// A compile-time constant as a lambda's argument.
 template <int VALUE>
 struct Constant {
   static constexpr int value = VALUE;
@@ -15,7 +41,8 @@ struct Constant {
 struct Sizes {
   int time, batch, reverse;
 
-  // The time of the i-th step, and of the one whose state a step was given.
+  // The time index of the i-th step of each pass, and of the step that comes before time t in the
+  // forward pass.
   __device__ __forceinline__ int forward_time(int i) const { return reverse ? time - 1 - i : i; }
   __device__ __forceinline__ int backward_time(int i) const { return reverse ? i : time - 1 - i; }
   __device__ __forceinline__ int time_before(int t) const { return reverse ? t + 1 : t - 1; }
@@ -37,10 +64,11 @@ __device__ __forceinline__ u32 as_bf16_pair(float low, float high) {
   return pair;
 }
 
-// As a product takes it: rounded to tf32, or whole.
+// A float32 as an operand of a matrix multiply: rounded to tf32, or unchanged.
 __device__ __forceinline__ u32 as_operand(float x) { return PRODUCT == 0 ? as_tf32(x) : __float_as_uint(x); }
 
-// Sequences in memory are bf16 where the products are; states are float32 always.
+// Sequences are stored in bf16 if the precision is bf16, otherwise in float32. States are always
+// float32.
 #if PRODUCT == 2
 typedef unsigned short Stored;
 __device__ __forceinline__ float as_float(Stored x) { return __uint_as_float((u32)x << 16); }
@@ -51,11 +79,11 @@ __device__ __forceinline__ float as_float(Stored x) { return x; }
 __device__ __forceinline__ Stored as_stored(float x) { return x; }
 #endif
 
-// Neighbours in memory, read and written at once: a thread has one unit of a row, or some side by side.
-// They stay as they were stored until they are used: to convert one, or to take a bf16 out of its
-// word, is to wait for it.
+// Values that are adjacent in memory, loaded and stored with one instruction: a thread has one unit
+// of a row, or several adjacent ones. They stay in their stored form until they are used: a
+// conversion, even taking a bf16 out of its word, has to wait for the load.
 template <int WIDE>
-struct Neighbours {  // 2 or 4, of bf16
+struct Neighbours {  // 2 or 4 values in bf16
   u32 pairs[WIDE / 2] = {};
 
   static __device__ __forceinline__ Neighbours at(const Stored* from) {
@@ -123,8 +151,8 @@ __device__ __forceinline__ void store(Stored* to, Value value) {
   Neighbours<WIDE>::of(value).to(to);
 }
 
-// What units had at the step before this one: of the sequence, or where there is none, of their start
-// (null: zeros).
+// The values of the step at time `before`: from the sequence, or from the initial state where this
+// is the first step of the row (null: zeros).
 template <int WIDE>
 __device__ __forceinline__ Neighbours<WIDE> load_before(const Stored* sequence, const float* start, int before,
                                                         int length, int batch, int row, int unit) {
@@ -133,17 +161,17 @@ __device__ __forceinline__ Neighbours<WIDE> load_before(const Stored* sequence, 
   return Neighbours<WIDE>::of([&](int k) { return start[row * (long long)H + unit + k]; });
 }
 
-// One by itself, for what takes several.
+// A single object as an array of one, for functions that take the array of a thread's units.
 template <typename Of>
 __device__ __forceinline__ Of (&alone(Of& of))[1] {
   return (Of(&)[1])of;
 }
 
-// The hardware's approximations are good to some 2^-21. With products of full precision, and where
-// an error would add up over time, the exact functions are used.
+// The hardware's approximate functions are accurate to about 2^-21. The exact functions are used in
+// full float32, and where an error would accumulate over time.
 __device__ __forceinline__ float inverse(float x) {
-  // Backward, sigmoids near 1 are multiplied over the whole sequence: rounded, or a thousand steps
-  // lose two digits.
+  // The backward pass multiplies sigmoids near 1 over the whole sequence. Unless each is correctly
+  // rounded, a thousand steps lose two digits.
   if (PRODUCT == 1) return __frcp_rn(x);
   float y;
   asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
@@ -154,7 +182,7 @@ __device__ __forceinline__ float exponential(float x) { return PRODUCT == 1 ? ex
 
 __device__ __forceinline__ float sigmoid(float x) { return inverse(1.0f + exponential(-x)); }
 
-// sigmoid(x) and sigmoid(-x), the small one with all its digits.
+// sigmoid(x) as `of` and sigmoid(-x) as `rest`; the smaller of the two has full relative accuracy.
 struct Sigmoids {
   float of, rest;
 };
@@ -164,8 +192,9 @@ __device__ __forceinline__ Sigmoids sigmoids(float x) {
   return x < 0.0f ? Sigmoids{small, large} : Sigmoids{large, small};
 }
 
-// 1 - 2 sigmoid(-2x) loses its digits near 0, where tanh is its own first terms. The hardware's tanh
-// is good to 2^-11, a quarter of what a bf16 loses.
+// tanh. The formula 1 - 2 sigmoid(-2x) loses digits near 0, so the first terms of the series are
+// used there. In bf16 the hardware's tanh is enough: it is accurate to 2^-11, a quarter of the
+// rounding error of a bf16.
 __device__ __forceinline__ float hyperbolic(float x) {
   if (PRODUCT == 1) return tanhf(x);
   if (PRODUCT == 2) {
@@ -178,7 +207,8 @@ __device__ __forceinline__ float hyperbolic(float x) {
                          : 1.0f - 2.0f * inverse(__expf(2.0f * x) + 1.0f);
 }
 
-// Its derivative; where tanh(x) itself is too coarse near 1, another way.
+// The derivative of tanh. In bf16, where tanh(x) near 1 is too coarse for 1 - tanh^2, it comes from
+// sigmoids of x.
 __device__ __forceinline__ float hyperbolic_slope(float x, float tanh_x) {
   if (PRODUCT != 2) return 1.0f - tanh_x * tanh_x;
   const Sigmoids both = sigmoids(2.0f * x);

@@ -1,38 +1,43 @@
-// A recurrent layer over time, its weights in the shared memory of the whole GPU; bf16 products alone.
+// The engine `grid`: a recurrent layer over time with its weights in the shared memory of the whole
+// GPU, in bf16 alone.
 //
-// Compiled at run time behind functions.cu, a unit (rda.cu, lstm.cu, gru.cu), clusters.cu and
-// `multiply`, whose text depends on its width, with the constants:
-//   H        units of the layer    OWN    units of a block: 8 or 16
-//   CLUSTER  blocks in a cluster   STEPS  k-steps of 16 of a block    BACKWARD
+// Compiled at run time after functions.cu, a unit (rda.cu, lstm.cu, gru.cu), clusters.cu and the
+// generated function `multiply`, whose text depends on the number of columns. Constants:
+//   H         units of the layer
+//   OWN       units of a block, 8 or 16
+//   CLUSTER   blocks in a cluster
+//   STEPS     k-steps of a block; a k-step is 16 values along k, the depth of one wgmma
+//   BACKWARD  1 to compile the backward kernel, 0 for the forward kernel
 //
-// A product has 64 rows of the batch (one warpgroup, of which a block has two, each with rows of its
-// own) and all columns that a cluster's units need. The blocks of a cluster split k. Each sends the
-// others their columns of its sum, in the very layout in which the tensor cores left it: there a
-// thread holds all gates of some units in two rows, which it then carries through time. What it
-// makes of them is, in that layout again, what the next product reads: 16 bytes a thread and
-// k-step, through global memory, to all clusters. So blocks meet once a step in their cluster and
-// once on the GPU, each warpgroup with those of the same rows, and the two fill each other's waits.
+// A block has two warpgroups (chains), each with 64 rows of the batch of its own. A matrix multiply
+// has these 64 rows, and all columns that the units of a cluster need. The blocks of a cluster
+// split k between them. Each block sends every other one that block's columns of the sums, in the
+// layout in which the tensor cores produce them: a thread holds all gates of a few units in two
+// rows. It carries the state of these units through time. Its new h has the layout that the next
+// multiply reads, 16 bytes a thread and k-step, and goes to all clusters through global memory. So
+// blocks synchronise once a step in their cluster and once on the whole GPU. Each warpgroup
+// synchronises only with those that have the same rows, and while one waits the other one works.
 
 #define ROWS 64
 #define CHAIN 128  // threads that work on the same rows
 #define CHAINS 2
-#define WIDE (OWN / 4)  // units of a thread, side by side, in each of two rows
+#define WIDE (OWN / 4)  // adjacent units of a thread, in each of its two rows
 #define PLACES (2 * WIDE)
 static_assert(H % WIDE == 0, "all units of a thread exist, or none");
 
-struct Chunk {  // of one thread in one k-step: 8 bf16
+struct Chunk {  // what one thread loads for one k-step: 8 bf16
   u32 part[4];
 };
 
-// ---------------------------------------------------------------- meeting on the whole GPU
+// ---------------------------------------------------------------- synchronisation on the whole GPU
 
 __device__ __forceinline__ void chain_sync(int chain) { asm volatile("bar.sync %0, 128;" ::"r"(chain + 1) : "memory"); }
 
-// Of one chain, with the same chain of all blocks.
+// A barrier between the same chain of all blocks: a counter in global memory.
 struct Meeting {
   u32* counter;
   int chain;
-  u32 target = 0;  // what the counter says when all have arrived
+  u32 target = 0;  // the value of the counter when all have arrived
 
   __device__ __forceinline__ void arrive() {
     target += gridDim.x;
@@ -60,16 +65,17 @@ __device__ __forceinline__ Chunk load_chunk(const Chunk* from) {
   return chunk;
 }
 
-// The tensor cores give a thread two neighbouring columns of each 8, in two rows, and take as many
-// neighbours in k. These are its units in order, because columns and k may stand for any unit.
+// The tensor cores give a thread two adjacent columns of every 8, in two rows, and take two adjacent
+// values of every 8 along k. A column, and an index k, may stand for any unit. So both are numbered
+// such that the units of a thread are adjacent.
 __device__ __forceinline__ int unit_of(int column) { return column % 8 / 2 * WIDE + column / 8 * 2 + column % 2; }
 
 __device__ __forceinline__ int unit_of_k(int k) { return k / OWN * OWN + unit_of(k % OWN); }
 
 __device__ __forceinline__ constexpr int place_of(int row, int k) { return k / 2 * 4 + row * 2 + k % 2; }
 
-// Values of one gate (or of h), where the next product reads them. Blocks of 8 units share a k-step
-// with their neighbour.
+// Write the values of one gate (or of h) where the next multiply reads them. Two blocks of 8 units
+// share a k-step.
 template <typename Value>
 __device__ __forceinline__ void store_chunk(Chunk* to, int block, Value value) {
   if (block * OWN >= H) return;
@@ -83,9 +89,10 @@ __device__ __forceinline__ void store_chunk(Chunk* to, int block, Value value) {
 #endif
 }
 
-// ---------------------------------------------------------------- products
+// ---------------------------------------------------------------- matrix multiply
 
-// B for wgmma, k-major without swizzle: 8 columns of 8 k are 128 bytes in one piece.
+// The descriptor of B for wgmma. B is k-major without swizzle: 8 columns of 8 values along k are 128
+// contiguous bytes.
 template <int COLUMNS>
 __device__ __forceinline__ u64 descriptor(u32 weights, int step) {
   const u32 start = weights + step * COLUMNS * 32;
@@ -103,8 +110,9 @@ __device__ __forceinline__ void load_weights(unsigned short* shared, Weight weig
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
-// sum = A B over the block's k. A's chunks are read in groups, RING - 1 of them before they are used;
-// a group is what a thread waits for at once, and it can wait for six different things only.
+// sum = A B over the block's part of k. The chunks of A are loaded in groups, RING - 1 groups in
+// advance. A thread waits for a whole group at once, because it can wait for only six different
+// things.
 #define GROUP 4
 #define RING 4
 #define GROUPS ((STEPS + GROUP - 1) / GROUP)
@@ -115,7 +123,7 @@ __device__ __forceinline__ void product(float (&sum)[COLUMNS / 2], u32 weights, 
 #pragma unroll
     for (int j = 0; j < GROUP; ++j)
       if (group * GROUP + j < STEPS) a[group % RING][j] = load_chunk(chunks + (group * GROUP + j) * CHAIN);
-    __syncwarp();  // or the compiler would move them to where they are used
+    __syncwarp();  // or the compiler would move the loads to where their values are used
   };
 #pragma unroll
   for (int group = 0; group < RING - 1; ++group) read(group);
@@ -135,8 +143,8 @@ __device__ __forceinline__ void product(float (&sum)[COLUMNS / 2], u32 weights, 
 
 // ---------------------------------------------------------------- exchange in the cluster
 
-// Four sums in three words, each without its last 8 bits: what is left is still 128 times as fine as a
-// bf16, and shared memory then has room for larger clusters, which read less.
+// Four sums in three words, each without its last 8 bits. What is left is still 128 times as fine
+// as a bf16. The smaller messages leave room in shared memory for larger clusters, which read less.
 __device__ __forceinline__ void pack(u32* words, const float* sums) {
   const u32 a = __float_as_uint(sums[0]), b = __float_as_uint(sums[1]);
   const u32 c = __float_as_uint(sums[2]), d = __float_as_uint(sums[3]);
@@ -152,7 +160,8 @@ __device__ __forceinline__ void add_packed(float* sums, const u32* words) {
   sums[3] += __uint_as_float(words[2] & 0xffffff00u);
 }
 
-// own = the sum over the cluster of what each block has for this one's columns, in a fixed order.
+// run: own = the sum over all blocks of the cluster of their parts of this block's columns, added
+// in a fixed order.
 template <int EACH>
 struct Exchange {
   static constexpr int PACKED = EACH / 4 * 3, WORDS = (PACKED + 1) / 2 * 2, FOURS = WORDS / 4, TWOS = WORDS % 4 / 2;
@@ -206,10 +215,10 @@ struct Exchange {
   }
 };
 
-// ---------------------------------------------------------------- who does what
+// ---------------------------------------------------------------- division of work
 
 struct Place {
-  int row, unit;  // the first of the thread's
+  int row, unit;  // unit is the first of the thread's adjacent units
   bool active;
 };
 
@@ -219,7 +228,7 @@ struct Here {
   __device__ __forceinline__ Here()
       : chain(threadIdx.x / CHAIN), thread(threadIdx.x % CHAIN), block(blockIdx.x), rank(block_rank()) {}
 
-  // In the first or the second of its rows.
+  // `which` is 0 for the first and 1 for the second row of the thread.
   __device__ __forceinline__ Place place(int which, int first_row, int batch) const {
     const int lane = thread % 32;
     const int row = first_row + thread / 32 * 16 + lane / 4 + which * 8;
@@ -230,9 +239,10 @@ struct Here {
   __device__ __forceinline__ int first_of_cluster() const { return block / CLUSTER * CLUSTER * OWN; }
 };
 
-// Two buffers: the next step's values are written while some still read this step's.
+// Global memory through which all blocks exchange h, or the gradients of the gates. There are two
+// buffers, because some blocks write the next step's values while others still read this step's.
 struct Board {
-  u32* counters;  // of each chain
+  u32* counters;  // one for each chain
   Chunk* chunks;  // [2][CHAINS][CLUSTER * STEPS][CHAIN]
 
   __device__ __forceinline__ Chunk* at(int turn, int step, const Here& here) const {
@@ -241,7 +251,7 @@ struct Board {
   }
 };
 
-// What a block holds for the whole sequence, and what its cluster sends it.
+// A block's shared memory: its weights for the whole sequence, and what its cluster sends it.
 template <int COLUMNS, int EACH>
 struct Shared {
   alignas(128) unsigned short weights[STEPS * 16 * COLUMNS];
@@ -253,7 +263,8 @@ struct Shared {
     exchange.open();
   }
 
-  // The block's own columns of the product of all that was written for this turn.
+  // Multiply everything that was written to the board for this turn with the weights; `own` gets
+  // this block's columns.
   __device__ __forceinline__ void multiply_all(float (&own)[EACH], const Board& board, int turn, u32 exchanged,
                                                const Here& here) {
     float sum[COLUMNS / 2];
@@ -282,7 +293,7 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(CHA
   });
 
   Meeting meeting = {board.counters + here.chain, here.chain};
-  u32 exchanged = 0;  // how often the chain has met in its cluster
+  u32 exchanged = 0;  // how often the chain has exchanged sums in its cluster
   for (int first_row = here.chain * ROWS; first_row < sizes.batch; first_row += CHAINS * ROWS) {
     Unit states[2][WIDE];
     int length[2];
@@ -347,10 +358,10 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(CHA
 #pragma unroll
       for (int k = 0; k < WIDE; ++k) states[which][k].finish(at, p.active, p.row, p.unit + k);
     }
-    meeting.arrive();  // the next rows begin in a buffer that somebody may still read
+    meeting.arrive();  // the next rows write to a buffer that other blocks may still read
     meeting.await();
   }
-  cluster_sync();  // nobody leaves while another may still write here
+  cluster_sync();  // no block exits while another one may still write to its shared memory
 }
 
 extern "C" __device__ int shared_bytes[1] = {sizeof(ForwardShared)};
@@ -360,7 +371,8 @@ extern "C" __device__ int shared_bytes[1] = {sizeof(ForwardShared)};
 #else
 typedef Shared<CLUSTER * OWN, PLACES> BackwardShared;
 
-// k of the product: 16 units of a gate, the gates of these units side by side.
+// The order of k in the backward multiply: 16 units of one gate, then the same 16 units of the next
+// gate, and after the last gate the next 16 units.
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(CHAIN * CHAINS, 1)
     backward(const Stored* weight, UnitBackward at, const long long* lengths, Sizes sizes, Board board) {
   extern __shared__ __align__(128) char memory[];
@@ -438,7 +450,7 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(CHA
       for (int k = 0; k < WIDE; ++k)
         states[which][k].finish(at, p.active, d_hidden[which][k], p.row, p.unit + k);
     }
-    meeting.arrive();  // the next rows begin in a buffer that somebody may still read
+    meeting.arrive();  // the next rows write to a buffer that other blocks may still read
     meeting.await();
   }
   cluster_sync();

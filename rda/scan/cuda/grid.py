@@ -1,4 +1,4 @@
-"""A unit over time in one kernel on the whole GPU, its weights in all shared memory there is."""
+"""The engine `grid`: one kernel on the whole GPU, the weights in all of its shared memory."""
 
 import ctypes
 from functools import cache
@@ -11,39 +11,43 @@ from rda.scan.cuda.driver import Module
 from rda.scan.cuda.launching import Constants, Layer, Pass, Pointer, pointer
 
 CHAIN, CHAINS = 128, 2
+"""As in grid.cu: threads that work on the same batch rows, and such groups in a block."""
 THREADS = CHAIN * CHAINS
 SHARED_BYTES = 227 * 1024
+"""Shared memory that a block may use on Hopper."""
 WIDEST = 256
-"""Columns of one product of the tensor cores."""
+"""Most columns of one wgmma instruction."""
 
 FORWARD = ((8, 2), (16, 2))
 BACKWARD = ((8, 4), (16, 4), (16, 2))
-"""Units of a block and blocks of a cluster, the quickest first: more units and larger clusters
-read less, smaller clusters have less to add up. Backward three or four times as much is read."""
+"""(units of a block, blocks of a cluster) to try, the fastest first.
+
+With more units per block and with larger clusters less is read from memory; smaller clusters have
+less to add up. The backward pass reads three or four times as much as the forward pass."""
 
 CLUSTERS = tuple(sorted({cluster for _, cluster in (*FORWARD, *BACKWARD)}))
 ENDLESS = (1 << 20,) * len(CLUSTERS)
-"""Room for each of them where there is no GPU to ask."""
+"""How many of each are assumed to fit where there is no GPU to ask."""
 
 
 class Board(ctypes.Structure):
-    """As in grid.cu."""
+    """The struct of the same name in grid.cu."""
 
     _fields_ = (("counters", Pointer), ("chunks", Pointer))
 
 
 class Layout(NamedTuple):
-    """How the weights lie on the GPU."""
+    """How the weights are distributed over the GPU."""
 
     own: int  # units of a block
-    cluster: int  # blocks that split k
-    blocks: int
-    steps: int  # k-steps of a block
-    columns: int  # of a cluster's product
+    cluster: int  # blocks of a cluster, which split k between them
+    blocks: int  # of the whole GPU
+    steps: int  # steps of 16 along k in a block
+    columns: int  # of a cluster's matmul
 
     @property
     def shared_bytes(self) -> int:
-        """Of a block: weights, and what the others of its cluster send, three bytes a number."""
+        """Of a block: its weights, and what its cluster sends it, three bytes a number."""
         each = self.columns // self.cluster // 2
         words = -(-each * 3 // 8) * 2
         exchanged = (self.cluster - 1) * words * 4 * CHAIN
@@ -51,7 +55,7 @@ class Layout(NamedTuple):
 
     @property
     def chunk_bytes(self) -> int:
-        """Of what all blocks write for one another, in two buffers."""
+        """Of the two buffers through which all blocks exchange h or gradients."""
         return 2 * CHAINS * self.cluster * self.steps * CHAIN * 16
 
 
@@ -61,10 +65,10 @@ def obstacle(layer: Layer) -> str | None:
     if common is not None:
         return common
     units, gates = layer.units, layer.gates
-    if layer.product != "bf16":
-        return f"it multiplies in bf16, and this is {layer.product}"
+    if layer.precision != "bf16":
+        return f"it multiplies in bf16, and this is {layer.precision}"
     if units % 4:
-        return f"it takes a multiple of 4 units, and these are {units}"
+        return f"it takes a multiple of 4 units, and this layer has {units}"
     major, minor = launching.capability(layer.device)
     if (major, minor) != (9, 0):
         return f"it needs Hopper's tensor cores (sm_90), and this GPU is an sm_{major}{minor}"
@@ -75,7 +79,7 @@ def obstacle(layer: Layer) -> str | None:
 
 
 def layout(room: tuple[int, ...], units: int, gates: int, direction: str) -> Layout | None:
-    """The quickest there is `room` for: how many of CLUSTERS at once."""
+    """The fastest layout that fits; `room` is how many of each of CLUSTERS the GPU runs at once."""
     is_forward = direction == "forward"
     for own, cluster in FORWARD if is_forward else BACKWARD:
         blocks = -(-units // (own * cluster)) * cluster
@@ -88,17 +92,17 @@ def layout(room: tuple[int, ...], units: int, gates: int, direction: str) -> Lay
     return None
 
 
-# Asked while torch.compile traces too; of the device alone, for sizes may be symbols then.
+# torch.compile calls this while tracing. It takes the device alone, because sizes may be symbols.
 @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
 def _room(device: torch.device) -> tuple[int, ...]:
     if not torch.cuda.is_available():
-        return ENDLESS  # as in launching.capability
+        return ENDLESS  # launching.capability assumes the best too
     return _measured_room(torch.cuda.current_device() if device.index is None else device.index)
 
 
 @cache
 def _measured_room(device: int) -> tuple[int, ...]:
-    """Of blocks with all shared memory of a multiprocessor."""
+    """How many of each of CLUSTERS run at once when blocks take all shared memory they may."""
     text = f"""
 extern "C" __global__ void probe() {{}}
 extern "C" __device__ int shared_bytes[1] = {{{SHARED_BYTES}}};
@@ -111,13 +115,13 @@ extern "C" __device__ int shared_bytes[1] = {{{SHARED_BYTES}}};
 @cache
 def _layout_on(device: int, units: int, gates: int, direction: str) -> Layout:
     found = layout(_measured_room(device), units, gates, direction)
-    assert found is not None, "the obstacle said so"
+    assert found is not None, "obstacle() has made sure of it"
     return found
 
 
 @cache
 def _module(
-    device: int, layout: Layout, direction: str, unit: str, units: int, own: Constants
+    device: int, layout: Layout, direction: str, unit: str, units: int, unit_constants: Constants
 ) -> Module:
     constants = (
         ("H", units),
@@ -125,14 +129,14 @@ def _module(
         ("CLUSTER", layout.cluster),
         ("STEPS", layout.steps),
         ("BACKWARD", int(direction == "backward")),
-        *own,
+        *unit_constants,
     )
     multiply = _multiply_text(layout.columns)
     return launching.module(device, "grid", unit, "bf16", constants, (direction,), multiply)
 
 
 def _multiply_text(columns: int) -> str:
-    """wgmma for one width: its registers must be named one by one."""
+    """CUDA text of wgmma for a number of columns: PTX wants every register named."""
     count = columns // 2
     sums = ", ".join(f"%{i}" for i in range(count))
     outputs = ", ".join(f'"+f"(sum[{i}])' for i in range(count))
@@ -154,7 +158,7 @@ void multiply(float (&sum)[{count}], const u32 (&a)[4], u64 b, int add) {{
 def run(work: Pass) -> None:
     """Queue a unit's forward or backward kernel."""
     if not _is_aligned(work):
-        steps.run(work)
+        steps.run(work)  # the engine `graph`, which reads one number at a time
         return
     device = work.weight.device
     found = _layout_on(device.index, work.units, work.gates, work.direction)
@@ -162,10 +166,10 @@ def run(work: Pass) -> None:
     memory = torch.zeros(256 + found.chunk_bytes, dtype=torch.uint8, device=device)
     board = Board(memory.data_ptr(), memory.data_ptr() + 256)
     arguments = (*work.arguments(), board)
-    module.launch(work.direction, found.blocks, THREADS, *arguments, together=True)
+    module.launch(work.direction, found.blocks, THREADS, *arguments, cooperative=True)
 
 
 def _is_aligned(work: Pass) -> bool:
-    """Whether four numbers can be read at once: what a caller gives may begin anywhere."""
-    addresses = [getattr(work.at, name) or 0 for name, *_ in work.at._fields_]
-    return not any(each % 8 for each in (*addresses, pointer(work.projected).value or 0))
+    """Whether four bf16 can be read at once: a caller's tensor may start at any address."""
+    addresses = [getattr(work.addresses, name) or 0 for name, *_ in work.addresses._fields_]
+    return not any(address % 8 for address in (*addresses, pointer(work.projected).value or 0))

@@ -1,11 +1,12 @@
-// The GRU as torch.nn.GRU has it: gates r, z, n, the reset gate after the product; state h.
+// The GRU as in torch.nn.GRU: gates r, z, n and state h. The reset gate r multiplies the recurrent
+// sum of n (`product`), not h.
 
 #define GATES 3
 #define INPUTS 3
 #define SAVED 4
 
 struct UnitForward {
-  const float *h0, *bias;  // null: zeros; bias is added to the product of n before r multiplies it
+  const float *h0, *bias;  // null: zeros; bias is the recurrent bias of n, which r multiplies too
   float* h;
   Stored *output, *saved;
 };
@@ -81,7 +82,8 @@ struct UnitGradient : GradientKept {
     d_kept = 0.0f;
   }
 
-  // What of h stays in the next h.
+  // h' = n + z (h - n): this part of the gradient reaches the previous h through z h, past the
+  // gates.
   __device__ __forceinline__ float carried() const { return d_kept; }
 
   __device__ __forceinline__ float first() const { return d_last; }

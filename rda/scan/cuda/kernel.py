@@ -14,7 +14,7 @@ from rda.scan.kernels import FinalGradient, Kept, Trace, output_is_average
 
 ATTENTION_CODES = {"exp": 0, "relu": 1, "softplus": 2, "sigmoid": 3}
 
-# In the order of the structs in rda.cu.
+# Fields in the order of the structs in rda.cu.
 UnitForward = structure("UnitForward", "r0 l0 r l output averages saved slopes")
 UnitBackward = structure(
     "UnitBackward", "d_r d_l r0 d_output output averages saved slopes d_input d_r0 d_l0"
@@ -22,13 +22,13 @@ UnitBackward = structure(
 
 
 class GpuKernel:
-    """The recurrence, run in one of the ways of a GPU, its products in one precision."""
+    """The recurrence in one of the GPU engines, with its matrix multiplies in one precision."""
 
     takes_no_start = True
 
-    def __init__(self, run: Run, product: str) -> None:
+    def __init__(self, run: Run, precision: str) -> None:
         self.run = run
-        self.product = product
+        self.precision = precision
 
     def forward(
         self,
@@ -47,17 +47,20 @@ class GpuKernel:
         output = input.new_empty(time, batch, units)
         r, l = (input.new_empty(1, batch, units, dtype=torch.float32) for _ in range(2))
         if keep and input_weight is None:
-            projected = projected.clone()  # what is kept takes its place, and it is the caller's
+            # The kernel saves its values in place of the projections; these are the caller's own.
+            projected = projected.clone()
         saved = projected if keep else input.new_empty(0)
         has_averages = keep and not output_is_average(choices)
         averages = input.new_empty((time, batch, units) if has_averages else 0)
         has_slopes = keep and choices.attention != "exp"
         slopes = input.new_empty((time, batch, units) if has_slopes else 0)
-        at = UnitForward(*pointers(*(start or (None, None)), r, l, output, averages, saved, slopes))
+        addresses = UnitForward(
+            *pointers(*(start or (None, None)), r, l, output, averages, saved, slopes)
+        )
         sizes = Sizes(time, batch, reverse)
         Pass(
-            "forward", "rda", self.product, _constants(choices), projected, weight, at, lengths,
-            sizes,
+            "forward", "rda", self.precision, _constants(choices), projected, weight, addresses,
+            lengths, sizes,
         ).queue(self.run)  # fmt: skip
         return Trace(output, r, l, averages, saved, slopes)
 
@@ -77,16 +80,17 @@ class GpuKernel:
         d_r0, d_l0 = (None if r0 is None else torch.empty_like(r0) for _ in range(2))
         if not kept.averages.numel():
             kept = kept._replace(averages=kept.output)
-        at = UnitBackward(*pointers(*d_final, r0, d_output, *kept, d_input, d_r0, d_l0))
+        addresses = UnitBackward(*pointers(*d_final, r0, d_output, *kept, d_input, d_r0, d_l0))
         sizes = Sizes(time, batch, reverse)
         Pass(
-            "backward", "rda", self.product, _constants(choices), None, weight, at, lengths, sizes
-        ).queue(self.run)
+            "backward", "rda", self.precision, _constants(choices), None, weight, addresses,
+            lengths, sizes,
+        ).queue(self.run)  # fmt: skip
         return d_input, d_r0, d_l0
 
     def products(self) -> AbstractContextManager[None]:
-        """torch's own float32 products in the precision of this kernel's."""
-        return products(self.product)
+        """A context in which torch's float32 matmuls have this kernel's precision."""
+        return products(self.precision)
 
     def _project(self, input: Tensor, input_weight: Tensor | None, bias: Tensor | None) -> Tensor:
         if input_weight is None:
@@ -97,7 +101,7 @@ class GpuKernel:
 
 @cache
 def _constants(choices: Choices) -> Constants:
-    """Of the text of rda.cu."""
+    """The constants that rda.cu is compiled with."""
     return (
         ("DISCOUNT", int(choices.discount)),
         ("ATTENTION", ATTENTION_CODES[str(choices.attention)]),

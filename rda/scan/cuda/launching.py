@@ -1,4 +1,4 @@
-"""What all ways to run a unit on a GPU share: arguments, precision, compiling."""
+"""What all GPU engines share: kernel arguments, precision, compilation."""
 
 import ctypes
 import threading
@@ -15,30 +15,34 @@ from rda.scan.cuda import nvrtc
 from rda.scan.cuda.driver import Module
 
 PRODUCTS = {"tf32": 0, "fp32": 1, "bf16": 2}
+"""Precisions of the matrix multiplies, with the value of the constant PRODUCT in the CUDA text."""
 SMALL = 32
+"""Layers of up to this many units always multiply in float32."""
 
 Pointer = ctypes.c_void_p
 Constants = tuple[tuple[str, int], ...]
 
 
 class Sizes(ctypes.Structure):
-    """As in functions.cu."""
+    """The struct of the same name in functions.cu."""
 
     _fields_ = (("time", ctypes.c_int), ("batch", ctypes.c_int), ("reverse", ctypes.c_int))
 
 
 class Pass(NamedTuple):
-    """A unit over time, forward or backward: what an engine is asked to run."""
+    """The forward or backward pass of one unit over a whole sequence, for an engine to run."""
 
     direction: Literal["forward", "backward"]
     unit: str
-    product: str
+    precision: str
     constants: Constants
-    """Of the unit's text."""
+    """Constants that the unit's CUDA text is compiled with."""
     projected: Tensor | None
-    """Forward, what the input brings to each step."""
+    """W x + b for every step; None in a backward pass."""
     weight: Tensor
-    at: ctypes.Structure
+    """The recurrent weight, (gates * units, units)."""
+    addresses: ctypes.Structure
+    """Where the unit's tensors are in GPU memory: UnitForward or UnitBackward of its text."""
     lengths: Tensor | None
     sizes: Sizes
 
@@ -55,12 +59,14 @@ class Pass(NamedTuple):
         return self.weight.shape[0] // self.weight.shape[1]
 
     def arguments(self) -> tuple[Any, ...]:
-        """As a kernel for all steps takes them."""
-        before = () if self.projected is None else (pointer(self.projected),)
-        return (*before, pointer(self.weight), self.at, pointer(self.lengths), self.sizes)
+        """The arguments of a kernel that runs the whole sequence, in order."""
+        projected = () if self.projected is None else (pointer(self.projected),)
+        return (
+            *projected, pointer(self.weight), self.addresses, pointer(self.lengths), self.sizes
+        )  # fmt: skip
 
     def queue(self, run: "Run") -> None:
-        """On the weight's GPU, if there is anything to do."""
+        """Run on the weight's GPU; an empty batch has nothing to run."""
         if self.sizes.batch:
             with on_device(self.weight):
                 run(self)
@@ -70,17 +76,17 @@ Run = Callable[[Pass], None]
 
 
 def structure(name: str, fields: str) -> type[ctypes.Structure]:
-    """A struct of pointers."""
+    """A ctypes struct with one pointer for each name in `fields`."""
     return type(name, (ctypes.Structure,), {"_fields_": [(f, Pointer) for f in fields.split()]})
 
 
 def pointer(tensor: Tensor | None) -> Pointer:
-    """To the tensor's numbers; null where there are none."""
+    """The address of the tensor's data; null for None."""
     return Pointer(_address(tensor))
 
 
 def pointers(*tensors: Tensor | None) -> Iterator[int]:
-    """Of each, as a struct takes them."""
+    """The address of each tensor as an integer, to fill a struct."""
     return map(_address, tensors)
 
 
@@ -89,26 +95,26 @@ def _address(tensor: Tensor | None) -> int:
 
 
 class Layer(NamedTuple):
-    """A layer that is to run on an input: what decides which engines can, and which is quickest."""
+    """What decides which engines can run a layer on an input, and which is fastest."""
 
     device: torch.device
     dtype: torch.dtype
     units: int
     gates: int
     batch: int
-    product: str
+    precision: str
 
     @staticmethod
     def on(input: Tensor, units: int, gates: int, batch: int) -> "Layer":
-        """With the precision that torch's switches ask for now."""
+        """Describe a layer, with the precision that torch's switches ask for now."""
         dtype = input.dtype
         return Layer(input.device, dtype, units, gates, batch, product_for(dtype, units))
 
 
-def obstacle(layer: Layer, oldest: int, without: str) -> str | None:
-    """Why no kernel of ours can run on such an input, or None.
+def obstacle(layer: Layer, oldest: int, feature: str) -> str | None:
+    """Why no GPU kernel can run such a layer, or None.
 
-    `oldest` is the compute capability that is needed, `without` what older GPUs lack.
+    `oldest` is the major compute capability that is needed, `feature` what older GPUs lack.
     """
     if layer.device.type != "cuda":
         return f"it runs on an NVIDIA GPU, and the tensors are on {layer.device.type}"
@@ -116,14 +122,14 @@ def obstacle(layer: Layer, oldest: int, without: str) -> str | None:
         return "it is written for NVIDIA's GPUs"
     if layer.dtype == torch.float64:
         return "it works in float32, and the tensors are float64"
-    missing: str | None = _missing(layer.device, oldest, without)
+    missing: str | None = _missing(layer.device, oldest, feature)
     return missing
 
 
-# Asked while torch.compile traces too, so that what it traces can run on this machine.
+# torch.compile calls this while tracing, so that what it traces can run on this machine.
 @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
 def capability(device: torch.device) -> tuple[int, int]:
-    """Of the GPU; where there is none, one that can do everything."""
+    """The GPU's compute capability; 9.0, which every engine supports, where there is no GPU."""
     return _capability(device)
 
 
@@ -133,15 +139,15 @@ def _capability(device: torch.device) -> tuple[int, int]:
 
 
 @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
-def _missing(device: torch.device, oldest: int, without: str) -> str | None:
-    return _found_missing(device, oldest, without)
+def _missing(device: torch.device, oldest: int, feature: str) -> str | None:
+    return _find_missing(device, oldest, feature)
 
 
 @cache
-def _found_missing(device: torch.device, oldest: int, without: str) -> str | None:
+def _find_missing(device: torch.device, oldest: int, feature: str) -> str | None:
     major, minor = capability(device)
     if major < oldest:
-        return f"it needs {without} (sm_{oldest}0), and this GPU is an sm_{major}{minor}"
+        return f"it needs {feature} (sm_{oldest}0), and this GPU is an sm_{major}{minor}"
     try:
         nvrtc.library()
     except nvrtc.CompileError as error:
@@ -150,15 +156,17 @@ def _found_missing(device: torch.device, oldest: int, without: str) -> str | Non
 
 
 def on_device(tensor: Tensor) -> AbstractContextManager[object]:
-    """Where the tensor's GPU is the current one; free of charge where it is already."""
+    """Make the tensor's GPU the current device; costs nothing if it already is."""
     index = tensor.device.index
     return nullcontext() if torch._C._cuda_getDevice() == index else torch.cuda.device(index)
 
 
 def product_for(dtype: torch.dtype, units: int) -> str:
-    """The precision of the products: torch's own for recurrent layers, bf16 for bf16.
+    """The precision in which a layer multiplies: "tf32", "fp32" or "bf16".
 
-    In a small layer nothing averages errors out, and float32 costs no time.
+    It follows torch's switches for recurrent layers, and the dtype where that is half precision.
+    Small layers use float32: in them nothing averages the rounding errors out, and float32
+    costs no time.
     """
     if units <= SMALL:
         return "fp32"
@@ -168,7 +176,7 @@ def product_for(dtype: torch.dtype, units: int) -> str:
 
 
 def _wanted_for_recurrent_layers() -> bool:
-    """Whether torch's switches allow tf32, the most particular one that is set."""
+    """Whether torch's switches allow tf32; the most specific switch that is set decides."""
     if torch.compiler.is_compiling():
         switches = (torch.backends.cudnn.rnn, torch.backends.cudnn, torch.backends)
         found = (str(switch.fp32_precision) for switch in switches)
@@ -178,15 +186,16 @@ def _wanted_for_recurrent_layers() -> bool:
     return next((value for value in found if value != "none"), "ieee") == "tf32"
 
 
-# What is behind torch.backends' properties, ten times as quick; torch.compile follows those alone.
+# The function behind the properties of torch.backends, ten times as fast as they are.
+# torch.compile can trace only the properties.
 _float32_precision: Callable[[str, str], str] = torch._C._get_fp32_precision_getter
 
 
-def products(product: str) -> AbstractContextManager[None]:
-    """Where torch's own float32 products have the precision of the kernel's."""
-    if product == "bf16":
+def products(precision: str) -> AbstractContextManager[None]:
+    """A context in which torch's float32 matmuls have the precision of the kernel's."""
+    if precision == "bf16":
         return nullcontext()
-    return _Switched("ieee" if product == "fp32" else "tf32")
+    return _Switched("ieee" if precision == "fp32" else "tf32")
 
 
 _switch = threading.RLock()
@@ -197,18 +206,19 @@ class _Switched(AbstractContextManager[None]):
         self.wanted = wanted
 
     def __enter__(self) -> None:
-        _switch.acquire()  # it is one for all threads
-        self.before = before = _float32_precision("cuda", "matmul")
-        self.is_other = self.wanted != ("ieee" if before == "none" else before)
-        if self.is_other:
-            # What it has from the switch above it is not to become its own.
-            if before == _float32_precision("cuda", "all"):
-                self.before = "none"
+        _switch.acquire()  # torch has one switch for all threads
+        self.previous = previous = _float32_precision("cuda", "matmul")
+        self.changes = self.wanted != ("ieee" if previous == "none" else previous)
+        if self.changes:
+            # A value inherited from the more general switch is restored as "none", so that the
+            # matmul switch goes on inheriting.
+            if previous == _float32_precision("cuda", "all"):
+                self.previous = "none"
             torch.backends.cuda.matmul.fp32_precision = self.wanted
 
     def __exit__(self, *_: object) -> None:
-        if self.is_other:
-            torch.backends.cuda.matmul.fp32_precision = self.before
+        if self.changes:
+            torch.backends.cuda.matmul.fp32_precision = self.previous
         _switch.release()
 
 
@@ -218,7 +228,7 @@ FRAMES = {
     "grid": ("clusters", "grid"),
     "steps": ("steps",),
 }
-"""The texts behind a unit's."""
+"""The CUDA files of each engine, in the order in which they follow the unit's file."""
 
 
 @cache
@@ -226,16 +236,19 @@ def module(
     device: int,
     frame: str,
     unit: str,
-    product: str,
+    precision: str,
     constants: Constants,
     kernels: tuple[str, ...],
-    text: str = "",
+    generated: str = "",
 ) -> Module:
-    """The kernels of one unit in one frame, a `text` before its last; on the current device."""
-    *before, last = ("functions", unit, *FRAMES[frame])
-    here = Path(__file__).parent
-    texts = [(here / f"{name}.cu").read_text() for name in before]
-    source = "".join([*texts, text, (here / f"{last}.cu").read_text()])
-    values = {"PRODUCT": PRODUCTS[product], **dict(constants)}
+    """The compiled kernels of one unit in one engine, loaded on the current device.
+
+    `generated` is CUDA text that is inserted before the last file.
+    """
+    *leading, last = ("functions", unit, *FRAMES[frame])
+    folder = Path(__file__).parent
+    texts = [(folder / f"{name}.cu").read_text() for name in leading]
+    source = "".join([*texts, generated, (folder / f"{last}.cu").read_text()])
+    values = {"PRODUCT": PRODUCTS[precision], **dict(constants)}
     architecture = torch.cuda.get_device_capability(device)
     return Module(nvrtc.compiled(source, values, architecture), kernels)

@@ -1,4 +1,4 @@
-// The LSTM as torch.nn.LSTM has it: gates i, f, g, o, state (h, c).
+// The LSTM as in torch.nn.LSTM: gates i, f, g, o and state (h, c).
 
 #define GATES 4
 #define INPUTS 4
@@ -6,7 +6,7 @@
 struct UnitForward {
   const float *h0, *c0;  // null: zeros
   float *h, *c;
-  Stored *output, *cells, *saved;  // null: not wanted
+  Stored *output, *cells, *saved;  // cells and saved are null where there is no backward pass
 };
 
 struct Kept {
@@ -86,7 +86,7 @@ struct UnitGradient : GradientKept {
     d_c = active && at.d_c ? at.d_c[place] : 0.0f;
   }
 
-  // No way from h to the h before but through the gates.
+  // The previous h influences this step through the gates alone.
   __device__ __forceinline__ float carried() const { return 0.0f; }
 
   __device__ __forceinline__ float first() const { return d_last; }

@@ -1,26 +1,31 @@
-// A recurrent layer over time, on chip: one cluster of thread blocks for every 8 rows of the batch.
+// The engine `cuda`: a recurrent layer over time with its weights on chip, one cluster of thread
+// blocks for every 8 rows of the batch.
 //
-// Compiled at run time behind functions.cu and a unit (rda.cu, lstm.cu, gru.cu) with the constants:
-//   H  units of the layer    CLUSTER  blocks in a cluster; each owns 32 units    PRODUCT
+// Compiled at run time after functions.cu, a unit (rda.cu, lstm.cu, gru.cu) and clusters.cu with the
+// constants:
+//   H        units of the layer
+//   CLUSTER  blocks in a cluster; each owns 32 units
+//   PRODUCT  see functions.cu
 //
-// Each block keeps its units' rows of the recurrent matrix in registers for the whole sequence, as
-// the A operand of mma; the 8 rows of the batch are mma's n. A step has one exchange: forward, h
-// goes to every block; backward, each block multiplies its own gates' gradients and sends every
-// other block the part of dh that is that block's. Stores into another block's shared memory count
-// down that block's mbarrier, so nobody waits for more than the data.
+// Each block holds its units' rows of the recurrent matrix in registers for the whole sequence, as
+// the A operand of mma. The 8 rows of the batch are the n dimension of mma. Blocks exchange data
+// once a step. Forward, each block sends the h of its units to every block. Backward, each block
+// multiplies the gradients of its own gates, and sends every other block that block's part of dh. A
+// store into another block's shared memory counts down that block's mbarrier, so a block waits for
+// its data and for nothing else.
 
 #define ROWS 8
 #define OWN 32
 #define WARPS 8
 #define THREADS (32 * WARPS)
 #define PADDED (CLUSTER * OWN)
-// On one SM, where the registers of two are enough.
+// Blocks on one multiprocessor: two where there are enough registers for two.
 #define BLOCKS_AT_ONCE (CLUSTER == 4 && !(PRODUCT == 1 && GATES == 4) ? 2 : 1)
 
-// ---------------------------------------------------------------- products
+// ---------------------------------------------------------------- matrix multiply
 
-// What tf32 keeps of a weight; volatile, or the compiler would keep it and the rest in registers for
-// the whole sequence, of which there are not so many.
+// The leading bits of a weight that fit in tf32. It is volatile because the compiler would otherwise
+// hold these and the remaining bits in registers for the whole sequence, and there are not enough.
 __device__ __forceinline__ u32 leading(u32 full) {
   u32 value;
   asm volatile("and.b32 %0, %1, 0xffffe000;" : "=r"(value) : "r"(full));
@@ -39,9 +44,9 @@ __device__ __forceinline__ void mma(float c[4], u32 a0, u32 a1, u32 a2, u32 a3, 
                : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
 }
 
-// The order of k within a product is free, as long as both operands have the same. Here a quarter
-// of the lanes reads 16 bytes of a row at a time, which are two k-steps: one span of k is what the
-// four quarters read at once.
+// The order of k in a matrix multiply is free if both operands have the same order. Here each
+// quarter of the lanes loads 16 bytes of a row at a time, which serve two steps of mma along k. A
+// span of k is what the four quarters load at once.
 #if PRODUCT == 2
 #define BYTES 2
 #else
@@ -49,7 +54,7 @@ __device__ __forceinline__ void mma(float c[4], u32 a0, u32 a1, u32 a2, u32 a3, 
 #endif
 #define SPAN (64 / BYTES)
 #define CHUNK (16 / BYTES)
-#define PITCH(k) ((k) * BYTES + 64)  // bytes from row to row: no two rows of a load in one bank
+#define PITCH(k) ((k) * BYTES + 64)  // bytes from row to row, such that the rows of one load are in different banks
 
 template <int SPANS>
 struct Tile {  // 16 rows of A
@@ -75,7 +80,7 @@ struct Tile {  // 16 rows of A
   }
 };
 
-// sum[tile] = A[tile] B, with B's rows (one for each row of the batch) in shared memory at `rows`.
+// sum[tile] = A[tile] B. B is in shared memory at `rows`, one row for each row of the batch.
 template <int TILES, int SPANS>
 __device__ __forceinline__ void multiply(float sum[TILES][4], const Tile<SPANS> (&tiles)[TILES], const char* rows,
                                          int pitch, int lane) {
@@ -111,8 +116,8 @@ __device__ __forceinline__ void multiply(float sum[TILES][4], const Tile<SPANS> 
         a[j] = leading(tiles[m].held[i][j]);
         rest[j] = __float_as_uint(__uint_as_float(tiles[m].held[i][j]) - __uint_as_float(a[j]));
       }
-      // Tensor cores cut off where they add up: the small terms first, and sums of more than one
-      // span outside, where they are rounded.
+      // Tensor cores truncate when they add. So the small terms come first, and the sums of
+      // different spans are added outside of the tensor cores, where addition rounds.
       float even[4] = {}, other[4] = {};
       mma(even, rest[0], rest[1], rest[2], rest[3], high[0], high[1]);
       mma(other, rest[4], rest[5], rest[6], rest[7], high[2], high[3]);
@@ -141,9 +146,9 @@ __device__ __forceinline__ void store_operand(char* row, int k, float value) {
 
 // ---------------------------------------------------------------- forward
 
-#define SPLITS (WARPS / (OWN / 16))  // warps that share the k of one tile
+#define SPLITS (WARPS / (OWN / 16))  // warps that split the k of one tile between them
 #define FORWARD_SPANS (PADDED / SPLITS / SPAN)
-#define SUM_PITCH 36  // floats from row to row of the partial sums: no bank conflicts either way
+#define SUM_PITCH 36  // floats from row to row of the partial sums; writing and reading have no bank conflicts
 
 struct ForwardShared {
   alignas(16) char h[2][ROWS * PITCH(PADDED)];
@@ -151,7 +156,7 @@ struct ForwardShared {
   u64 arrived[2];
 };
 
-// To every block: the h of this block's units, one warp a row of the batch, one lane a unit.
+// Send the h of this block's units to every block. A warp has one row of the batch, a lane one unit.
 __device__ __forceinline__ void send_hidden(float h, u32 h_row, u32 arrived, u32 rank, int lane) {
   const int first = lane & ~3;
 #if PRODUCT == 2
@@ -203,7 +208,7 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
   open_barriers(arrived, 2, bytes);
   send_hidden(state.hidden(), h_row, arrived, rank, lane);
 
-  // Two steps ahead, because memory takes longer to answer than a step takes.
+  // Inputs are loaded two steps in advance, because memory takes longer to answer than a step takes.
   Stored kept[2][INPUTS];
   const auto fetch = [&](Stored (&into)[INPUTS], int i) {
     const long long t = sizes.forward_time(i);
@@ -242,7 +247,7 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
       send_hidden(state.hidden(), h_row + next * (u32)sizeof(shared.h[0]), arrived + 8 * next, rank, lane);
     if (running) state.carry_on();
     Unit::record(alone(state), unit_memory, active, running, t, sizes.batch, row, unit);
-    __syncwarp();  // or the compiler asks for the next ones while it needs these, and has to wait for them
+    __syncwarp();  // or the compiler would start these loads while earlier ones are still needed, and wait
     fetch(kept[buffer], i + 2);
   };
   for (int i = 0; i < sizes.time; i += 2) {
@@ -250,7 +255,7 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
     if (i + 1 < sizes.time) step(Constant<1>{}, i + 1);
   }
   state.finish(unit_memory, active, row, unit);
-  cluster_sync();  // nobody leaves while another may still write here
+  cluster_sync();  // no block exits while another one may still write to its shared memory
 }
 
 // ---------------------------------------------------------------- backward
@@ -258,7 +263,7 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
 #define OWN_GATES (GATES * OWN)
 #define BACKWARD_TILES (PADDED / 16 / WARPS)
 #define BACKWARD_SPANS (OWN_GATES / SPAN)
-#define PART_PITCH 10  // floats from unit to unit of the received parts
+#define PART_PITCH 10  // floats from unit to unit in `parts`
 
 struct BackwardShared {
   alignas(16) char gates[2][ROWS * PITCH(OWN_GATES)];

@@ -1,11 +1,12 @@
-"""A unit over time in one kernel, its weights on chip in a cluster of thread blocks."""
+"""The engine `cuda`: one kernel for the whole sequence, the weights in a cluster's registers."""
 
 from rda.scan.cuda import launching
 from rda.scan.cuda.launching import Layer, Pass
 
 LARGEST = {"tf32": 512, "fp32": 256, "bf16": 512}
-"""Units whose recurrent matrix the registers of a cluster hold."""
+"""Most units whose recurrent weights fit the registers of a cluster, by precision."""
 ROWS, THREADS = 8, 256
+"""Batch rows of a cluster and threads of a block, as in onchip.cu."""
 
 
 def obstacle(layer: Layer) -> str | None:
@@ -13,9 +14,12 @@ def obstacle(layer: Layer) -> str | None:
     common = launching.obstacle(layer, 9, "clusters of thread blocks")
     if common is not None:
         return common
-    units, product = layer.units, layer.product
-    if units > LARGEST[product]:
-        return f"it holds {LARGEST[product]} units on chip in {product}, and these are {units}"
+    units, precision = layer.units, layer.precision
+    if units > LARGEST[precision]:
+        return (
+            f"it holds {LARGEST[precision]} units on chip in {precision}, "
+            f"and this layer has {units}"
+        )
     if cluster_size(units) > 8:
         major, minor = launching.capability(layer.device)
         if major >= 12:
@@ -24,7 +28,10 @@ def obstacle(layer: Layer) -> str | None:
 
 
 def cluster_size(units: int) -> int:
-    """Blocks of 32 units each; a multiple of four, so that all warps have work backward."""
+    """How many blocks of 32 units a cluster has.
+
+    It is a multiple of four, so that all warps have work in the backward pass.
+    """
     return -(-units // 128) * 4
 
 
@@ -33,7 +40,7 @@ def run(work: Pass) -> None:
     cluster = cluster_size(work.units)
     constants = (("H", work.units), ("CLUSTER", cluster), *work.constants)
     kernels = launching.module(
-        work.weight.device.index, "onchip", work.unit, work.product, constants,
+        work.weight.device.index, "onchip", work.unit, work.precision, constants,
         ("forward", "backward"),
     )  # fmt: skip
     blocks = -(-work.sizes.batch // ROWS) * cluster

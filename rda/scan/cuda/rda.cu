@@ -1,13 +1,19 @@
-// The RDA and the RWA, as in rda/equations.py: state (r, l), r the average and l the log of the
-// weight behind it. Constants: DISCOUNT, ATTENTION (0 exp, 1 relu, 2 softplus, 3 sigmoid),
-// HIDDEN_TANH, OUTPUT_TANH.
+// The RDA and the RWA in the stable form of rda/equations.py. The state is (r, l): r is the average
+// n / d, and l = log d is the log of the weight behind it. Constants:
+//   DISCOUNT     1 for the RDA, 0 for the RWA
+//   ATTENTION    f_a: 0 exp, 1 relu, 2 softplus, 3 sigmoid
+//   HIDDEN_TANH  1 if f_h is tanh, 0 if it is the identity
+//   OUTPUT_TANH  the same for f_o
 
 #define GATES (2 + DISCOUNT)
 #define INPUTS (3 + DISCOUNT)
 #define SLOPES (ATTENTION != 0)
-#define OUTPUT_AGAIN (OUTPUT_TANH && PRODUCT == 2)  // near 1 a bf16 has no digits left of 1 - o^2
+// Whether the backward pass computes the slope of f_o from r: in bf16 an o near 1 has no digits
+// left for 1 - o^2.
+#define OUTPUT_AGAIN (OUTPUT_TANH && PRODUCT == 2)
 
-// log(1 + e^-|x|) to 2e-7: no more than what a sum of its size loses.
+// log(1 + e^-|x|) with an error of 2e-7, which is no more than the rounding error of a sum of this
+// size.
 __device__ __forceinline__ float quick_rise(float x) { return __logf(1.0f + __expf(-fabsf(x))); }
 
 __device__ __forceinline__ float rise(float x) { return PRODUCT == 2 ? quick_rise(x) : log1pf(expf(-fabsf(x))); }
@@ -43,12 +49,13 @@ __device__ __forceinline__ float attention_slope(float x) {
 }
 
 struct UnitForward {
-  const float *r0, *l0;  // null: no history
+  const float *r0, *l0;  // null: no history, r = 0 and l = -inf
   float *r, *l;
-  Stored *output, *averages, *saved, *slopes;  // null: not wanted
+  Stored *output, *averages, *saved, *slopes;  // the last three are null where they are not needed
 };
 
-// In full float32 log d is l + l_rest: over thousands of steps the last bits of l alone add up.
+// In full float32 log d is l + l_rest, where l_rest is what rounding has cut off from l. Without it
+// the rounding errors of l would add up over thousands of steps.
 struct Kept {
   float r, l;
 #if PRODUCT == 1
@@ -90,9 +97,8 @@ struct Unit : Kept {
 
   __device__ __forceinline__ float hidden() const { return h; }
 
-  // What h needs comes first; the weight behind the average can wait until h is on its way
-  // (carry_on), and is then computed with all its digits, because it is carried through the whole
-  // sequence.
+  // Computes what h needs. l is updated in carry_on, when h has been sent, and with full accuracy,
+  // because it is carried through the whole sequence.
   __device__ __forceinline__ void step(const float x[INPUTS], const float recurrent[GATES], bool running) {
     u = x[0];
     tanh_g = hyperbolic(x[1] + recurrent[0]);
@@ -106,8 +112,8 @@ struct Unit : Kept {
 #if ATTENTION == 1
     if (alpha == -INFINITE) p = -INFINITE;
 #endif
-    // Exactly z where its share is 1, exactly r where it is 0; without branches, so that a thread's
-    // units do not wait for one another.
+    // The result is exactly z where the share of z is 1, and exactly r where it is 0. There are no
+    // branches, so that the units of a thread do not wait for one another.
     const Sigmoids share = sigmoids(p);
     const float z = u * tanh_g, near = p < 0.0f ? r : z, far = p < 0.0f ? z : r;
     const float next = near + fminf(share.of, share.rest) * (far - near);
@@ -131,7 +137,7 @@ struct Unit : Kept {
     store<WIDE>(at.output + place, [&](int k) { return running ? (OUTPUT_TANH ? hyperbolic(of[k].h) : of[k].h) : 0.0f; });
     if (at.saved) {
       if (at.averages) store<WIDE>(at.averages + place, [&](int k) { return running ? of[k].r : 0.0f; });
-      // In the place of the projections; u is one of them and stays.
+      // Overwrites the projections, of which u is the first and is saved as it is.
       Stored* saved = at.saved + (t * (long long)batch + row) * INPUTS * H + unit;
       store<WIDE>(saved + H, [&](int k) { return of[k].tanh_g; });
       store<WIDE>(saved + 2 * H, [&](int k) { return of[k].p; });
@@ -176,7 +182,7 @@ struct UnitGradient : GradientKept {
     d_l = active && at.d_l ? at.d_l[place] : 0.0f;
   }
 
-  // No way from h to the h before but through the gates.
+  // The previous h influences this step through the gates alone.
   __device__ __forceinline__ float carried() const { return 0.0f; }
 
   __device__ __forceinline__ float first() const { return 0.0f; }

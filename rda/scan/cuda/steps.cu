@@ -1,12 +1,15 @@
-// A recurrent layer over time, a step at a time: the product of a step is cuBLAS's, all else of it is
-// one kernel here, one thread for each unit of each row. For layers whose weights no chip holds, and
-// for GPUs without clusters.
+// The engine `graph`: a recurrent layer over time, one step after another. cuBLAS does the matrix
+// multiply of a step. One kernel here does the rest, with one thread for each unit of each row. It
+// is for layers whose weights do not fit on chip, and for GPUs without clusters.
 //
-// Compiled at run time behind functions.cu and a unit (rda.cu, lstm.cu, gru.cu) with the constants:
-//   H  units of the layer    PADDED  units in a row of an operand    PRODUCT
+// Compiled at run time after functions.cu and a unit (rda.cu, lstm.cu, gru.cu) with the constants:
+//   H        units of the layer
+//   PADDED   units in a row of an operand
+//   PRODUCT  see functions.cu
 //
-// Steps are recorded as CUDA graphs and replayed on other tensors, so what they work on is read from
-// memory: `first` is the number of the recording's first step, and the last of a recording moves it.
+// Steps are recorded as CUDA graphs and replayed on other tensors. So the kernels read from GPU
+// memory (ForwardWork, BackwardWork) where the tensors are. `first` is the number of the first step
+// of a graph; the last kernel of a graph, `advance`, increases it for the next graph.
 
 #if PRODUCT == 2
 typedef unsigned short Operand;
@@ -31,7 +34,7 @@ struct BackwardWork {
   Sizes sizes;
 };
 
-// What a unit carries from step to step, a plane of (batch, H) for each of its numbers.
+// Read and write what a unit carries from step to step. Each value has a plane of (batch, H).
 template <typename Carried>
 __device__ __forceinline__ void take(Carried& carried, const float* planes, int place, int plane) {
 #pragma unroll
@@ -44,8 +47,8 @@ __device__ __forceinline__ void keep(const Carried& carried, float* planes, int 
   for (int k = 0; k < sizeof(Carried) / 4; ++k) planes[k * (long long)plane + place] = ((const float*)&carried)[k];
 }
 
-// A step's kernel may start while the product before it still runs, and meanwhile reads what neither
-// that nor the step before it writes.
+// The kernel of a step may start while the matrix multiply before it still runs. Until this wait it
+// reads only what neither that multiply nor the previous step writes.
 __device__ __forceinline__ void wait_for_product() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");
@@ -101,13 +104,14 @@ extern "C" __global__ void forward_step(const ForwardWork* work, int ahead, cons
 
 // ---------------------------------------------------------------- backward
 
-// The gradient of h is the product's, carried only where a row may have ended and no product brings it.
+// The plane behind the unit's own: the gradient of h. It is needed only where no matrix multiply
+// brings that gradient: before the first step, and where a row has ended.
 __device__ __forceinline__ float* last_plane(float* planes, int plane) {
   return planes + sizeof(GradientKept) / 4 * (long long)plane;
 }
 
-// The gradient of the h that step i made, where `products` are what came back of it from the gates
-// of step i - 1, a plane for each.
+// The gradient of the h that step i of the backward pass starts from. `products` holds, in a plane
+// for each gate, what step i - 1 sent back through that gate's weights.
 __device__ __forceinline__ float returned(const UnitGradient& state, const float* products, const float* last, int i,
                                           int length, const Sizes& sizes, int row, int unit) {
   if (i == 0 || sizes.backward_time(i - 1) >= length) return *last;
