@@ -64,12 +64,10 @@ def run(tensors, choices, engine, dtype, product, lengths=None, reverse=False):
 
 
 def distance(found, exact):
-    """The largest relative error, each tensor's by its norm."""
-    assert all(part.isfinite().all() for part in found)
-    return max(
-        float((mine - true).norm() / true.norm().clamp(min=1e-30))
-        for mine, true in zip(found, exact, strict=True)
-    )
+    """The largest relative error of a tensor: the norm of the difference by the exact norm."""
+    pairs = [(mine.detach(), true.detach()) for mine, true in zip(found, exact, strict=True)]
+    assert all(mine.isfinite().all() for mine, _ in pairs)
+    return max(float((mine - true).norm() / true.norm().clamp(min=1e-30)) for mine, true in pairs)
 
 
 def error(engine, time, batch, units, choices, product, lengths=None, reverse=False):
@@ -116,23 +114,30 @@ def a_thousand_agree(engine, batch, units, product):
 
 
 def replayed_and_run(layer, x):
-    """Output and gradients on new values of x: from a CUDA graph of the layer, and without it."""
+    """Output and gradients on new values of x: from a CUDA graph of the layer, and without it.
+
+    All steps run on the stream that captures, and no step keeps the autograd graph of the one
+    before alive: torch accumulates a parameter's gradient on the stream of the oldest step whose
+    autograd graph is alive, and a capture cannot wait for another stream.
+    """
 
     def step():
         output, _ = layer(x)
-        return (output, *torch.autograd.grad(output.square().sum(), list(layer.parameters())))
+        gradients = torch.autograd.grad(output.square().sum(), list(layer.parameters()))
+        return (output.detach(), *gradients)
 
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
         step()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, stream=stream):
+            captured = step()
+        x.copy_(torch.randn_like(x))
+        graph.replay()
+        expected = step()
     torch.cuda.current_stream().wait_stream(stream)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        captured = step()
-    x.copy_(torch.randn_like(x))
-    graph.replay()
-    return captured, step()
+    return captured, expected
 
 
 def on_another_stream(layer, x):

@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from killing import KILLS
 from test_loop import assert_same_run
 from tiny_runs import TINY_RUNS, run_once, with_steps
 
@@ -14,19 +15,16 @@ HERE = Path(__file__).parent
 def killed_runs(folder, name, steps, *moments):
     """Train in processes that are killed; returns how many were."""
     command = [sys.executable, str(HERE / "killing.py"), str(folder), name, str(steps)]
-    done = subprocess.run(
-        [*command, *map(str, moments)], capture_output=True, text=True, timeout=280, cwd=HERE
-    )
+    done = subprocess.run([*command, *map(str, moments)], capture_output=True, text=True, cwd=HERE)
     assert done.returncode == 0, done.stderr
     return int(done.stdout)
 
 
 @pytest.mark.parametrize("name", TINY_RUNS)
 def test_killed_at_random_moments(name, tmp_path):
-    run_once(tmp_path / "whole", with_steps(TINY_RUNS[name], 400, stop_at="never"))
-    kills = killed_runs(tmp_path, name, 400, "random")
+    run_once(tmp_path / "whole", with_steps(TINY_RUNS[name], 200, stop_at="never"))
+    assert killed_runs(tmp_path, name, 200, "random") == KILLS
     assert_same_run(tmp_path / "whole", tmp_path / "random")
-    assert kills >= 5
 
 
 @pytest.mark.parametrize("name", TINY_RUNS)
