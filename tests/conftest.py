@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, settings
 
 from rda.activations import ATTENTION, HIDDEN, OUTPUT, Choices
 from rda.scan import dispatch
+from rda.scan.cpu import build
 from rda.scan.cuda.choosing import _known
 
 EVERY_CHOICE = [
@@ -44,6 +45,26 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     seed = config.getoption("random_order")
     if seed is not None:
         random.Random(seed).shuffle(items)
+    reason = missing_compiler()
+    for item in items:
+        if reason and needs_compiler(item):
+            item.add_marker(pytest.mark.skip(reason=reason))
+
+
+def missing_compiler() -> str | None:
+    """Why the compiled engine cannot be tested here, or None."""
+    try:
+        build.compiler()
+    except build.BuildError as error:
+        return str(error)
+    return None
+
+
+def needs_compiler(item: pytest.Item) -> bool:
+    """Whether a test is marked so, or is that of the compiled engine among those of all engines."""
+    parameters = getattr(item, "callspec", None)
+    engine = parameters.params.get("engine") if parameters else None
+    return engine == "cpu" or item.get_closest_marker("needs_compiler") is not None
 
 
 def choice_id(choices: Choices) -> str:

@@ -1,4 +1,4 @@
-"""Training on a GPU: it learns, it is recorded to the step, it goes on where it stopped."""
+"""Training on a GPU: it learns, records every step, and resumes where it stopped."""
 
 from dataclasses import replace
 
@@ -63,7 +63,7 @@ def test_a_run_in_pieces_has_the_batches_of_a_run_in_one(tmp_path):
 
 def test_a_gradient_that_is_not_finite_is_named_with_its_step(tmp_path):
     def poison(stepper):
-        # A tensor, because steps are recorded and a recording reads values, not code.
+        # A tensor, because a CUDA graph replays kernels on its values and runs no Python code.
         factor = torch.ones((), device="cuda")
         stepper.model.readout.bias.register_hook(lambda grad: grad * factor)
         step, count = stepper.step, iter(range(1, 10**6))
@@ -85,7 +85,7 @@ def test_a_gradient_that_is_not_finite_is_named_with_its_step(tmp_path):
 @pytest.mark.parametrize("unit", COMPARED)
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 def test_a_recorded_step_is_the_step(unit, precision):
-    """Exactly: the same kernels run on the same numbers."""
+    """The losses are identical, because the same kernels run on the same numbers."""
     settings = small_settings("classify-length", unit)
     settings = replace(settings, recipe=replace(settings.recipe, precision=precision))
     losses = []
