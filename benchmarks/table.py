@@ -1,6 +1,6 @@
-"""Writes benchmarks/README.md and its pictures from the recorded results.
+"""Recorded results as text and pictures: benchmarks/README.md is made here and nowhere else.
 
-python benchmarks/table.py    writes them again, from README.in.md, results/*.json and runs/
+python benchmarks/table.py    makes it again, from results/*.json and runs/
 """
 
 import json
@@ -18,7 +18,7 @@ CURVES = RESULTS / "h200-curves.png"
 
 
 def publish() -> None:
-    """Write README.md and the pictures."""
+    """Write the README of this folder and its pictures."""
     for path, results in _records():
         if "grid" in results.get("parts", {}):
             pictures.draw_grid(path.with_suffix(".png"), results["parts"]["grid"])
@@ -29,7 +29,7 @@ def publish() -> None:
 
 
 def render_readme() -> str:
-    """The text of README.md: the template and all recorded results."""
+    """The README of this folder, from its template and all that is recorded."""
     parts = [(FOLDER / "README.in.md").read_text().rstrip()]
     for path, results in _records():
         picture = f"![A training step over units and over batch size](results/{path.stem}.png)"

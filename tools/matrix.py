@@ -30,7 +30,7 @@ NUMERICS = (
     *("tests/scan/test_engines.py", "tests/scan/test_dispatch.py", "tests/test_conventions.py"),
     *("tests/test_layers.py", "tests/test_cells.py", "tests/test_catalogue.py"),
     *("tests/test_gradients.py", "tests/test_extreme_logits.py", "tests/test_equations.py"),
-    *("tests/test_doctor.py", "tests/training/test_loop.py"),
+    *("tests/test_doctor.py", "tests/training/test_loop.py::TestLearning"),
 )
 PROCESSES = (
     *("tests/commands/test_cli.py", "tests/data", "tests/scan/test_build.py"),

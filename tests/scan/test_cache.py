@@ -18,6 +18,7 @@ def cache(tmp_path, monkeypatch):
     return folder
 
 
+@pytest.mark.needs_compiler
 @pytest.mark.skipif(not X86, reason="names instruction sets of x86-64")
 def test_flags_of_the_user_choose_the_instruction_set(cache, monkeypatch):
     monkeypatch.setenv("RDA_CPU_FLAGS", "-march=x86-64")
@@ -34,6 +35,7 @@ def test_the_doctor_tells_the_flags(monkeypatch, capsys):
     assert "-march=native -DTOLD\n" in capsys.readouterr().out
 
 
+@pytest.mark.needs_compiler
 @pytest.mark.parametrize("variable", ["CXX", "RDA_CPU_FLAGS"])
 def test_a_quote_that_is_never_closed_is_a_reason_and_no_crash(variable, cache, monkeypatch):
     monkeypatch.setenv(variable, 'g++ "')
