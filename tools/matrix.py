@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -36,7 +36,6 @@ PROCESSES = (
     *("tests/commands/test_cli.py", "tests/data", "tests/scan/test_build.py"),
     *("tests/test_benchmarks.py", "tests/test_distributed.py", "tests/training/test_killing.py"),
 )
-COMPILERS = ("c++", "g++", "clang++")
 
 PROBE = """
 import torch
@@ -49,7 +48,7 @@ print(torch.backends.cpu.get_cpu_capability().split()[-1], vectors)
 """
 """Prints the vector instructions of torch's kernels, and the bytes of a vector in ours."""
 
-Run = Callable[[dict[str, str]], contextlib.AbstractContextManager[dict[str, str]]]
+Surroundings = Callable[[dict[str, str]], contextlib.AbstractContextManager[dict[str, str]]]
 
 
 @dataclass(frozen=True)
@@ -65,7 +64,7 @@ class Condition:
     """What the probe must print, for conditions that choose vector instructions."""
     obstacle: Callable[[], str | None] = lambda: None
     """Why this machine cannot emulate it, or None."""
-    surroundings: Run = contextlib.nullcontext
+    surroundings: Surroundings = contextlib.nullcontext
     """A context around the tests; takes and gives their environment."""
 
 
@@ -142,9 +141,7 @@ def without_compilers(environment: dict[str, str]) -> Iterator[dict[str, str]]:
                 link.unlink(missing_ok=True)
                 if not program.name.startswith(("c++", "clang")) and "g++" not in program.name:
                     link.symlink_to(program.absolute())
-        environment = {**environment, "PATH": folder, "CXX": ""}
-        assert not any(shutil.which(name, path=folder) for name in COMPILERS)
-        yield environment
+        yield {**environment, "PATH": folder}
 
 
 CONDITIONS = {
@@ -195,12 +192,8 @@ CONDITIONS = {
 }
 
 
-def lower_vectors() -> Condition:
-    """The vectors one level below those of this CPU."""
-    return CONDITIONS["avx2" if CONDITIONS["avx512"].obstacle() is None else "sse"]
-
-
-CONDITIONS["lower-vectors"] = lower_vectors()
+# One level below what this CPU has.
+CONDITIONS["lower-vectors"] = CONDITIONS["sse" if CONDITIONS["avx512"].obstacle() else "avx2"]
 
 
 def run(condition: Condition, jobs: str, folder: Path) -> Result:
@@ -248,7 +241,7 @@ def read(report: Path, seconds: float, place: str) -> Result:
     return Result(total - failed - skipped, failed, skipped, seconds, remark)
 
 
-def table(rows: list[tuple[str, ...]]) -> str:
+def table(rows: Sequence[tuple[str, ...]]) -> str:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join(
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
@@ -267,20 +260,25 @@ def parse() -> argparse.Namespace:
     for name in asked.names:
         if name not in CONDITIONS:
             parser.error(f"no condition {name!r}: there are {', '.join(CONDITIONS)}")
-        reason = CONDITIONS[name].obstacle()
-        if reason and not asked.list:
+        if reason := CONDITIONS[name].obstacle():
             parser.error(f"{name} is not possible here: {reason}")
     return asked
 
 
+def listing() -> str:
+    rows = []
+    for name, condition in CONDITIONS.items():
+        reason = condition.obstacle()
+        rows.append((name, condition.description, f"not possible here: {reason}" if reason else ""))
+    return table(rows)
+
+
 def main() -> int:
     asked = parse()
-    chosen = {name: CONDITIONS[name] for name in asked.names or CONDITIONS}
     if asked.list:
-        listed = [(name, each.description, each.obstacle()) for name, each in chosen.items()]
-        rows = [(name, text, f"not possible here: {r}" if r else "") for name, text, r in listed]
-        print(table(rows))
+        print(listing())
         return 0
+    chosen = {name: CONDITIONS[name] for name in asked.names or CONDITIONS}
     if not asked.names:
         del chosen["lower-vectors"]  # it is one of the others
     logs = Path(tempfile.mkdtemp(prefix="rda-matrix-"))
