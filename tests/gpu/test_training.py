@@ -1,12 +1,12 @@
 """Training on a GPU: it learns, records every step, and resumes where it stopped."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
 
 from rda.labels import COMPARED
-from rda.tasks.settings import Wikipedia
 from rda.training.building import build_stepper
 from rda.training.loop import train
 from rda.training.record import FAILED, FINISHED, Record
@@ -103,8 +103,8 @@ def test_a_stream_is_carried_through_recorded_steps():
     text = torch.randint(97, 123, (60_000,), generator=torch.Generator().manual_seed(0))
     files = {"enwik8": bytes(text.tolist())}
     settings = small_settings("wikipedia", "RDA-exp-tanh")
-    assert isinstance(settings.task, Wikipedia)
-    settings = replace(settings, task=replace(settings.task, characters=60_000))
+    task: Any = settings.task
+    settings = replace(settings, task=replace(task, characters=60_000))
     losses = []
     for warm_up in (3, 10**6):
         stepper = build_stepper(settings, torch.device("cuda"), files=files)
