@@ -1,5 +1,6 @@
 # make demo    set up .venv and show the paper's headline on this machine, in minutes
 # make test    set up .venv and check everything: style, types, doors between modules, tests
+# make matrix  run the tests as other machines would: other vectors, one core, no compiler, ...
 # make clean   remove .venv and caches
 #
 # PYTHON=python3.12 picks another interpreter; JOBS=4 another number of test processes.
@@ -9,7 +10,7 @@ JOBS ?= auto
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test clean
+.PHONY: demo test matrix clean
 
 demo: $(VENV)/installed
 	$(BIN)/rda demo
@@ -20,6 +21,9 @@ test: $(VENV)/installed
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/pytest -n $(JOBS)
+
+matrix: $(VENV)/installed
+	$(BIN)/python tools/matrix.py --jobs $(JOBS)
 
 $(VENV)/installed: pyproject.toml constraints.txt tools/make_venv.py
 	@command -v $(PYTHON) >/dev/null || { echo "rda needs Python 3.11 or newer, and there is no '$(PYTHON)' here: install it, or name one with 'make PYTHON=...'"; exit 1; }

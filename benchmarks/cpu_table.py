@@ -1,4 +1,4 @@
-"""What was recorded on a CPU, as Markdown."""
+"""The record of a CPU as Markdown."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ PEER = "nn.LSTM"
 
 
 def render(results: dict[str, Any]) -> str:
-    """One run."""
+    """The Markdown of one record."""
     machine = results["machine"]
     lines = [
         f"{machine['cpu']} ({machine['vectors']}), {machine['threads']} threads, torch "

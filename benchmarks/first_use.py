@@ -1,8 +1,8 @@
-"""What the first call costs: the engine is compiled in it, and kept for later processes.
+"""The time of the first call, which compiles the engine and caches it for later processes.
 
 Each call is a forward and backward pass in a process of its own, timed after torch has done other
-work on the device. Two processes that find the cache empty at once must not disturb each other:
-they wait for one another before that call.
+work on the device. One measurement starts two processes on an empty cache. They wait for each other
+before the call, to show that both can compile at once.
 """
 
 import json
@@ -23,7 +23,7 @@ from torch import Tensor, nn
 
 
 def measure(uses: Sequence[tuple[str, Case]], device: torch.device) -> dict[str, Any]:
-    """Of each precision and size: with an empty cache, a full one, two at once on an empty one."""
+    """For each use: with an empty cache, with a full one, and two processes on an empty one."""
     progress = Progress(3 * len(uses))
     return {"uses": [_measure(precision, case, device, progress) for precision, case in uses]}
 
@@ -53,10 +53,10 @@ def _measure(
 def _answers(
     count: int, precision: str, case: Case, device: torch.device, cache: str
 ) -> list[dict[str, Any]]:
-    """Of so many processes, which go on when all are ready."""
+    """The answers of `count` processes, which all start their call when the last is ready."""
     question = json.dumps({"device": device.type, "precision": precision, **asdict(case)})
     with ExitStack() as stack:
-        # Files, for a pipe that is full and not read would stop a process.
+        # Files instead of pipes: a process would stop at a full pipe that nobody reads.
         complaints = [stack.enter_context(tempfile.TemporaryFile("w+")) for _ in range(count)]
         processes = [_start(question, cache, each) for each in complaints]
         for process in processes:
@@ -73,7 +73,7 @@ def _answers(
 def _start(question: str, cache: str, complaints: IO[str]) -> "subprocess.Popen[str]":
     return subprocess.Popen(
         [sys.executable, __file__, question],
-        # NVRTC has a cache of its own.
+        # Without this NVRTC would use its own cache.
         env={**os.environ, "RDA_CACHE": cache, "CUDA_CACHE_DISABLE": "1"},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -93,7 +93,7 @@ def _answer(process: "subprocess.Popen[str]", complaints: IO[str]) -> dict[str, 
 
 
 def answer(question: str) -> None:
-    """What each of the processes does."""
+    """The work of one of the processes."""
     asked = json.loads(question)
     device = torch.device(asked.pop("device"))
     subject = Subject("RDA-exp-tanh", asked.pop("precision"), Case(**asked), device)

@@ -1,4 +1,4 @@
-"""What was recorded on a GPU, as Markdown."""
+"""The record of a GPU as Markdown."""
 
 import math
 from collections import Counter
@@ -8,15 +8,15 @@ from typing import Any
 from cpu_table import PEER, size, spread
 
 SLOWER = 1.10
-"""Above this a ratio of the grid is in bold."""
+"""Ratios of the grid above this are printed in bold."""
 MARKS = ("", "\N{SUPERSCRIPT ONE}", "\N{SUPERSCRIPT TWO}", "\N{SUPERSCRIPT THREE}")
-"""Of the engine that most cells of the grid have, and of the others."""
+"""Footnote marks for engines: the first, empty one is for the engine of most cells."""
 
 Entry = dict[str, Any]
 
 
 def render(results: Entry, picture: str = "") -> str:
-    """All parts that are there; `picture` is the grid's, as Markdown."""
+    """The Markdown of all recorded parts; `picture` is the Markdown of the grid's picture."""
     parts = {name: results["parts"][name] for name in SECTIONS if name in results["parts"]}
     users: dict[str, list[str]] = {}
     for name, part in parts.items():
@@ -128,7 +128,7 @@ def _ratios(part: Entry) -> list[str]:
 
 
 def _by_precision(cells: list[Entry], show: Callable[[Entry], str]) -> list[str]:
-    """A table for each precision, units down and batches across."""
+    """One table per precision, with a row per number of units and a column per batch size."""
     lines = []
     batches = list(dict.fromkeys(cell["batch"] for cell in cells))
     for precision in dict.fromkeys(cell["precision"] for cell in cells):
@@ -248,7 +248,7 @@ def _first(use: Entry) -> str:
 
 
 def _was_late(use: Entry) -> bool:
-    """Whether one of the two had nothing left to compile, so that they never met."""
+    """Whether one process found the other's result and compiled nothing itself."""
     spent = [answer.get("seconds", math.inf) for answer in use["together"]]
     return bool(min(spent) < use["empty_cache"].get("seconds", 0.0) / 2)
 

@@ -1,4 +1,4 @@
-"""Everything that a figure depends on."""
+"""What a measured time depends on, for the record."""
 
 import os
 import platform
@@ -17,7 +17,7 @@ FOLDER = Path(__file__).parent
 
 
 def machine(device: torch.device) -> dict[str, object]:
-    """Hardware, versions, commit and command."""
+    """The hardware, the versions, the commit and the command."""
     return {
         "cpu": processor(),
         "vectors": torch.backends.cpu.get_cpu_capability(),
@@ -50,7 +50,7 @@ def _gpu(device: torch.device) -> dict[str, object]:
 
 
 def _answer(*command: str) -> str:
-    """What a program prints; nothing where it is not there."""
+    """The output of a program, or an empty string if it is not installed."""
     try:
         return subprocess.run(command, capture_output=True, text=True).stdout.strip()
     except OSError:

@@ -1,4 +1,4 @@
-"""What every measurement is made of: a size, a step, turns, and their summary."""
+"""The parts of every measurement: a size, a step, turns of steps, a summary of their times."""
 
 import gc
 import statistics
@@ -12,13 +12,14 @@ from torch import nn
 
 STEPS_A_TURN = 3
 LONG_STEP = 0.05
-"""Seconds above which a step is timed alone: what the host does beside it is little then."""
+"""A step longer than this many seconds is timed alone: the host's share of it is small."""
 SECONDS_OF_SILENCE = 15
+"""Without a terminal, the progress is printed this often."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """The size of one comparison."""
+    """The sizes of one comparison: units, batch size, steps and input features."""
 
     units: int
     batch: int
@@ -27,42 +28,42 @@ class Case:
 
 
 def forward(model: nn.Module, x: torch.Tensor) -> None:
-    """The output, without gradients."""
+    """A forward pass without gradients."""
     with torch.no_grad():
         model(x)
 
 
 def train(model: nn.Module, x: torch.Tensor) -> None:
-    """Forward and backward."""
+    """A forward and a backward pass."""
     output, _ = model(x)
     output.backward(torch.ones_like(output))
     model.zero_grad()
 
 
 def seconds(action: Callable[..., None], *arguments: object) -> float:
-    """How long it takes."""
+    """The seconds that the action takes."""
     started = time.perf_counter()
     action(*arguments)
     return time.perf_counter() - started
 
 
 def summary(samples: list[float], scale: float) -> dict[str, float]:
-    """Median and quartiles, in the unit that `scale` makes."""
+    """Median and quartiles of the samples, multiplied by `scale`."""
     low, middle, high = statistics.quantiles(samples, n=4)
     return {"median": middle * scale, "low": low * scale, "high": high * scale}
 
 
 def synchronise(device: torch.device) -> None:
-    """Wait until the device has done all that it was asked."""
+    """Wait until the device has finished all queued work."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
 
 
 class Contestant:
-    """Steps that are warmed up here and then timed in turns, each turn after an untimed step.
+    """One subject: warmed up when it is made, then timed in turns.
 
-    `run` makes so many steps, back to back. The time of a turn is that of the wall clock between
-    two synchronisations, divided by the turn's steps.
+    `run(count)` does `count` steps back to back. A turn is one untimed step and then `steps` timed
+    ones. Its time is the wall clock between two synchronisations, divided by the steps.
     """
 
     def __init__(
@@ -76,11 +77,11 @@ class Contestant:
 
     @property
     def turn_seconds(self) -> float:
-        """What a turn will take, about."""
+        """The expected duration of a turn."""
         return (1 + self.steps) * self.estimate
 
     def take_turn(self) -> None:
-        """One more sample."""
+        """Measure one more sample."""
         self.run(1)
         self.samples.append(self._time(self.steps))
 
@@ -92,13 +93,13 @@ class Contestant:
         return (time.perf_counter() - started) / steps
 
     def result(self) -> dict[str, float]:
-        """Milliseconds a step, and how they were taken."""
+        """Milliseconds per step, with the number of rounds and of steps in a turn."""
         rounds = {"rounds": len(self.samples), "steps_a_turn": self.steps}
         return {**summary(self.samples, 1e3), **rounds}
 
 
 def take_turns(contestants: Iterable[Contestant], rounds: int) -> None:
-    """So many rounds for all of them."""
+    """Give every contestant one turn in each round."""
     contestants = list(contestants)
     for _ in range(rounds):
         for contestant in contestants:
@@ -106,7 +107,7 @@ def take_turns(contestants: Iterable[Contestant], rounds: int) -> None:
 
 
 def allocated(device: torch.device) -> int:
-    """Bytes of the GPU's memory that tensors hold now."""
+    """Bytes of GPU memory that tensors hold now; 0 on a CPU."""
     if device.type != "cuda":
         return 0
     gc.collect()
@@ -115,7 +116,7 @@ def allocated(device: torch.device) -> int:
 
 
 def peak_memory(run: Callable[[int], None], device: torch.device, before: int) -> float | None:
-    """Megabytes at the peak of one step, beyond the bytes `before`; None on a CPU."""
+    """Peak megabytes of one step, minus the bytes in `before`; None on a CPU."""
     if device.type != "cuda":
         return None
     gc.collect()
@@ -127,20 +128,20 @@ def peak_memory(run: Callable[[int], None], device: torch.device, before: int) -
 
 
 def one_line(error: BaseException) -> str:
-    """An error as a result: its kind and the first line of what it says."""
+    """The type of an error and the first line of its message, to record as a result."""
     said = str(error).strip().splitlines()
     return f"{type(error).__name__}: {said[0] if said else 'no reason given'}"[:200]
 
 
 class Progress:
-    """One line with an estimate of what is left; a line now and then where that is no terminal."""
+    """A line with the estimated time left; without a terminal, a new line now and then."""
 
     def __init__(self, total: int) -> None:
         self.total, self.done, self.started = total, 0, time.perf_counter()
         self.told, self.told_at = "", self.started
 
     def step(self, text: str) -> None:
-        """One of the total is done."""
+        """Count one more of the total as done."""
         self.done += 1
         now = time.perf_counter()
         left = (now - self.started) / self.done * (self.total - self.done)

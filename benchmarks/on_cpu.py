@@ -1,9 +1,11 @@
 """The comparison on a CPU.
 
-Subjects take turns within one process, so that whatever the machine is doing meets them all. A
-turn is one step that is not timed and one that is: the memory that a subject uses was last
-used by another one, and a training run would not pay for that at every step. Peak memory is that
-of one training step in a fresh process, above what the process held before it.
+Subjects take turns in one process, so that other work on the machine slows all of them alike. A
+turn is one step that is not timed and one that is: the first one brings the subject's memory back
+into the caches, which a training run does not pay for at every step. Peak memory is what one
+training step in a fresh process adds to the memory that the process held before.
+
+How much is measured is set by counts of rounds and steps, never by seconds.
 """
 
 import gc
@@ -30,7 +32,8 @@ CASES = [
     Case(64, 16, 200, 10),
     Case(512, 64, 100, 10),
 ]
-QUICK = [Case(128, 32, 100, 10), Case(250, 1, 100, 10)]
+QUICK = [Case(128, 32, 20, 10), Case(250, 1, 20, 10)]
+ROUNDS, QUICK_ROUNDS = 11, 5
 
 SUBJECTS: dict[str, Callable[[int, int], nn.Module]] = {
     "nn.LSTM": nn.LSTM,
@@ -50,14 +53,16 @@ STREAMS: dict[str, Callable[[int, int], Callable[..., Any]]] = {
     "RDA, one step a call": rda.RDA,
     "RWA, one step a call": rda.RWA,
 }
-STREAM_ROUNDS = 15
+STREAM_ROUNDS, STREAM_STEPS, QUICK_STREAM_STEPS = 15, 500, 50
 
 
 def measure(quick: bool, rounds: int | None) -> dict[str, Any]:
-    """All of it, as it is recorded."""
+    """All cases and the single steps, as they are recorded."""
     cases = QUICK if quick else CASES
-    rounds = rounds or (5 if quick else 11)
-    progress = Progress(len(cases) * rounds + STREAM_ROUNDS)
+    rounds = rounds or (QUICK_ROUNDS if quick else ROUNDS)
+    steps = QUICK_STREAM_STEPS if quick else STREAM_STEPS
+    stream_rounds = rounds if quick else STREAM_ROUNDS
+    progress = Progress(len(cases) * rounds + stream_rounds)
     entries = []
     for case in cases:
         times = compare(case, rounds, progress)
@@ -65,13 +70,13 @@ def measure(quick: bool, rounds: int | None) -> dict[str, Any]:
         if not quick:
             entry["peak_memory_mb"] = {name: peak_memory(name, case) for name in SUBJECTS}
         entries.append(entry)
-    streaming = {"units": 250, "times": stream(250, 50 if quick else 500, progress)}
+    streaming = {"units": 250, "times": stream(250, steps, stream_rounds, progress)}
     stamp = machine(torch.device("cpu"))
     return {"machine": stamp, "cases": entries, "streaming_us": streaming}
 
 
 def compare(case: Case, rounds: int, progress: Progress) -> dict[str, dict[str, dict[str, float]]]:
-    """Every subject's times in milliseconds, taken in turns."""
+    """Milliseconds per step of every subject, measured in turns."""
     torch.manual_seed(0)
     x = torch.randn(case.time, case.batch, case.inputs)
     models = {name: make(case.inputs, case.units) for name, make in SUBJECTS.items()}
@@ -94,8 +99,8 @@ def compare(case: Case, rounds: int, progress: Progress) -> dict[str, dict[str, 
     }
 
 
-def stream(units: int, steps: int, progress: Progress) -> dict[str, dict[str, float]]:
-    """Microseconds a step, one row, the state carried, without gradients."""
+def stream(units: int, steps: int, rounds: int, progress: Progress) -> dict[str, dict[str, float]]:
+    """Microseconds per single step at batch size 1, with the state carried and no gradients."""
     inputs = 10
     models = {name: make(inputs, units) for name, make in STREAMS.items()}
     samples: dict[str, list[float]] = {name: [] for name in models}
@@ -111,7 +116,7 @@ def stream(units: int, steps: int, progress: Progress) -> dict[str, dict[str, fl
 
     for name in models:
         run(name)
-    for _ in range(STREAM_ROUNDS):
+    for _ in range(rounds):
         for name in models:
             samples[name].append(seconds(run, name) / steps)
         progress.step(f"single steps, {units} units")
@@ -119,7 +124,7 @@ def stream(units: int, steps: int, progress: Progress) -> dict[str, dict[str, fl
 
 
 def peak_memory(subject: str, case: Case) -> float | None:
-    """Megabytes that one training step adds, in a process of its own; None but on Linux."""
+    """Megabytes that one training step adds, in a process of its own; None if not on Linux."""
     question = json.dumps({"subject": subject, **asdict(case)})
     command = [sys.executable, __file__, str(torch.get_num_threads()), question]
     answer = subprocess.run(command, capture_output=True, text=True)
@@ -127,7 +132,7 @@ def peak_memory(subject: str, case: Case) -> float | None:
 
 
 def answer_memory(threads: str, question: str) -> None:
-    """What the process of `peak_memory` does."""
+    """The work of the process that `peak_memory` starts."""
     torch.set_num_threads(int(threads))
     asked = json.loads(question)
     model = SUBJECTS[asked.pop("subject")](asked["inputs"], asked["units"])

@@ -1,10 +1,10 @@
 """The comparison on a GPU, in parts that can be run and recorded one by one.
 
-Subjects take turns within one process, so that whatever the machine is doing meets them all. All
-times are of the wall clock, for at small sizes the host's work is what a user waits for: one
-untimed step, then three back to back between two synchronisations, divided by three (one where a
-step takes longer than 50 ms). Peak memory is that of one training step, above what was allocated
-before the subject's first: what an engine keeps from step to step counts.
+Subjects take turns in one process, so that other work on the machine slows all of them alike. All
+times are wall clock times, because at small sizes the user waits for the host. A turn is one
+untimed step, then three steps back to back between two synchronisations, divided by three (one step
+if it takes longer than 50 ms). Peak memory is that of one training step, minus what was allocated
+before the subject's first step, so it includes the buffers that an engine keeps between steps.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -37,12 +37,12 @@ from rda.training.precision import products_in
 from rda.training.settings import RunSettings, full_settings
 
 FEWEST_ROUNDS, MOST_ROUNDS = 5, 100
-"""Of a cell of the grid."""
+"""Limits for the rounds of one cell of a grid."""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Who is compared at one size: names of subjects by precision."""
+    """The subjects that are compared at one size, by precision."""
 
     case: Case
     subjects: Mapping[str, Sequence[str]]
@@ -50,7 +50,7 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Grid:
-    """Sizes at which subjects meet in a training step."""
+    """The sizes and precisions at which the training steps of subjects are compared."""
 
     units: Sequence[int]
     batches: Sequence[int]
@@ -58,12 +58,12 @@ class Grid:
     time: int = 250
     inputs: int = 64
     cell_seconds: float = 0.8
-    """What the turns of one cell may take, in so far as that gives enough rounds."""
+    """Time for all turns of one cell. FEWEST_ROUNDS are run even if they take longer."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How much is measured."""
+    """The sizes and counts of a whole measurement."""
 
     main: Sequence[Comparison]
     large: Sequence[Comparison]
@@ -76,7 +76,7 @@ class Plan:
     first_use: Sequence[tuple[str, Case]]
     rounds: int = 15
     loop_rounds: int = 3
-    """For the loops in Python, which take a second a step."""
+    """Rounds for the loops in Python, which need about a second per step."""
 
 
 FEW = ("nn.LSTM", "nn.GRU", "RDA-exp-tanh")
@@ -87,7 +87,7 @@ WHOLE = Plan(
             Case(250, 100, 1000, 10),
             {"fp32": (*LAYERS, *LOOPS), "tf32": LAYERS, "bf16": FEW, "fp16": FEW[:2]},
         ),
-        # Multiples of 32 in half precision, at which cuDNN keeps the LSTM's weights on chip too.
+        # At multiples of 32 in half precision cuDNN also keeps the LSTM's weights on chip.
         Comparison(
             Case(256, 96, 1000, 128),
             {"fp16": ("nn.LSTM",), "bf16": ("nn.LSTM", "RDA-exp-tanh", "FlashRNN LSTM")},
@@ -99,7 +99,7 @@ WHOLE = Plan(
         batches=(1, 8, 32, 100, 256, 512),
         precisions=("fp32", "tf32", "bf16"),
     ),
-    # Small layers in short sequences wait for the host; here the GPU's own time is seen.
+    # In short sequences small layers wait for the host; long ones show the GPU's own time.
     long=Grid(
         units=(64, 80, 96, 112, 128, 192, 250),
         batches=(1, 8, 32, 64, 128, 256, 512),
@@ -107,7 +107,7 @@ WHOLE = Plan(
         time=1000,
         cell_seconds=0.3,
     ),
-    # Around the sizes at which one engine overtakes the other.
+    # Around the sizes at which another engine becomes the fastest.
     engines=(
         Grid((64, 80, 96, 112, 128), ENGINE_BATCHES, ("fp32", "tf32"), time=1000, cell_seconds=0.3),
         Grid((252, 384, 512), ENGINE_BATCHES, ("fp32", "tf32", "bf16"), cell_seconds=0.3),
@@ -133,17 +133,17 @@ QUICK = replace(
 
 
 def measure_main(plan: Plan, device: torch.device) -> dict[str, Any]:
-    """Every subject at the paper's size, and the fastest at a size that suits cuDNN."""
+    """All subjects at the paper's size, and the fastest at a size that suits cuDNN."""
     return {"comparisons": [compare(each, plan, device) for each in plan.main]}
 
 
 def measure_large(plan: Plan, device: torch.device) -> dict[str, Any]:
-    """At the size of the paper's language model."""
+    """Subjects at the size of the paper's language model."""
     return {"comparisons": [compare(each, plan, device) for each in plan.large]}
 
 
 def compare(comparison: Comparison, plan: Plan, device: torch.device) -> dict[str, Any]:
-    """Forward and training step of all subjects in turns; what cannot run says why."""
+    """Times of forward and training steps of all subjects; a subject that cannot run says why."""
     case = comparison.case
     what = f"{case.units} units, batch {case.batch}"
     entries: list[dict[str, Any]] = []
@@ -180,7 +180,7 @@ def compare(comparison: Comparison, plan: Plan, device: torch.device) -> dict[st
 
 
 def use_every_library(device: torch.device) -> None:
-    """So that the workspaces of torch's products are not counted to whoever comes first."""
+    """Make torch allocate its matmul workspaces now, so that no subject is charged for them."""
     for dtype in (torch.float32, torch.bfloat16, torch.float16):
         linear = nn.Linear(64, 64, device=device, dtype=dtype)
         linear(torch.ones(64, 64, device=device, dtype=dtype)).sum().backward()
@@ -192,7 +192,7 @@ def measure_grid(plan: Plan, device: torch.device) -> dict[str, Any]:
 
 
 def measure_long(plan: Plan, device: torch.device) -> dict[str, Any]:
-    """The same over long sequences, of small layers."""
+    """The same for small layers over long sequences."""
     return _duels(plan.long, device)
 
 
@@ -202,7 +202,7 @@ def _duels(grid: Grid, device: torch.device) -> dict[str, Any]:
 
 
 def measure_engines(plan: Plan, device: torch.device) -> dict[str, Any]:
-    """A training step of RDA-exp-tanh in every engine that can, over sizes and precisions."""
+    """A training step of RDA-exp-tanh on all engines that can run it, over sizes and precisions."""
     cells = [
         {**cell, "time": grid.time}
         for grid in plan.engines
@@ -239,7 +239,7 @@ def _cells(
 def _duel(
     names: tuple[str, str], precision: str, case: Case, grid: Grid, device: torch.device
 ) -> dict[str, Any]:
-    """Both one's times, and those of the second over those of the first."""
+    """The times of both subjects, and the ratio of the second to the first."""
     subjects = {name: Subject(name, precision, case, device) for name in names}
     results = _race(subjects, grid, device)
     first, second = (results[name]["median"] for name in names)
@@ -260,7 +260,7 @@ MOST_KERNELS = 8
 
 
 def measure_kernels(plan: Plan, device: torch.device) -> dict[str, Any]:
-    """Where the time of a training step of RDA-exp-tanh goes, kernel by kernel."""
+    """The time of each kernel in a training step of RDA-exp-tanh."""
     steps = []
     for precision, case in plan.kernels:
         subject = Subject("RDA-exp-tanh", precision, case, device)
@@ -295,7 +295,7 @@ def _own_time(event: Any, device: torch.device) -> float:
 
 
 def measure_overhead(plan: Plan, device: torch.device) -> dict[str, Any]:
-    """A whole training step of a task beside that of its bare layer, over many steps in a row."""
+    """A training step of a task, compared with that of its bare layer, over many steps in a row."""
     progress = Progress(2)
     rows = []
     for precision in ("float32", "tf32"):
@@ -335,7 +335,7 @@ def _overhead_in(
 
 
 def measure_first_use(plan: Plan, device: torch.device) -> dict[str, Any]:
-    """What compiling costs, once."""
+    """The time of the first call, which compiles the engine."""
     return first_use.measure(plan.first_use, device)
 
 

@@ -2,14 +2,14 @@
 
     python benchmarks/speed.py                    the whole table on a CPU, some minutes
     python benchmarks/speed.py --device cuda      the same on a GPU
-    python benchmarks/speed.py --quick            a first impression, in seconds
+    python benchmarks/speed.py --quick            a first impression: few and small sizes
     python benchmarks/speed.py --record cpu       also write results/cpu.json and README.md
 
-Subjects take turns within one process; figures are medians with the quartiles beside them. A
-training step is forward and backward over the whole sequence. How times are taken is said in
-on_cpu.py and on_gpu.py. On a GPU, --only runs some of the parts: main, large, grid, engines,
-kernels, overhead, first-use. Recorded with another part, those that were not run stay as they
-were. The commit that is recorded is git's, or $RDA_COMMIT.
+All subjects take turns in one process; the figures are medians with quartiles. A training step is
+forward and backward over the whole sequence. on_cpu.py and on_gpu.py say how times are measured.
+On a GPU, --only runs some of the parts: main, large, grid, long, engines, kernels, overhead,
+first-use. With --record, parts that are not run keep their old record. The recorded commit is
+$RDA_COMMIT if it is set, otherwise git's.
 """
 
 import argparse
@@ -50,12 +50,12 @@ def main() -> None:
 
 
 def parse() -> argparse.Namespace:
-    """The arguments, with the parts to run in `only`."""
+    """The checked arguments; `only` is the list of parts to run."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
-    parser.add_argument("--quick", action="store_true", help="few and small sizes, seconds")
+    parser.add_argument("--quick", action="store_true", help="few and small sizes")
     parser.add_argument("--only", metavar="PARTS", help="on a GPU, such as main,grid")
     parser.add_argument("--rounds", type=int, help="turns a subject gets (11, GPU: 15, quick: 5)")
     parser.add_argument("--threads", type=int, help="threads for all (torch's default)")
@@ -80,7 +80,7 @@ def parse() -> argparse.Namespace:
 def measure_parts(
     parts: Iterable[str], plan: on_gpu.Plan, device: torch.device, to: Path | None
 ) -> dict[str, Any]:
-    """The parts one after the other, each written as soon as it is there."""
+    """Run the parts one after the other, and write each as soon as it is measured."""
     results = recorded_parts(to)
     for part in parts:
         found = on_gpu.PARTS[part](plan, device)
@@ -90,7 +90,7 @@ def measure_parts(
 
 
 def recorded_parts(to: Path | None) -> dict[str, Any]:
-    """What is recorded there so far."""
+    """The parts in the record file, if there is one."""
     if to is None or not to.exists():
         return {"parts": {}}
     found: dict[str, Any] = json.loads(to.read_text())
@@ -100,7 +100,7 @@ def recorded_parts(to: Path | None) -> dict[str, Any]:
 
 
 def write(to: Path | None, results: dict[str, Any]) -> None:
-    """As JSON, whole or not at all, where it is to be recorded."""
+    """Write the record as JSON, unless there is no file to record to."""
     if to is not None:
         write_atomically(to, (json.dumps(results, indent=1) + "\n").encode())
 

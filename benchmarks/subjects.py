@@ -1,4 +1,4 @@
-"""Who is compared on a GPU, and in which precision."""
+"""The modules that are compared on a GPU."""
 
 from collections.abc import Callable
 from functools import partial
@@ -24,7 +24,7 @@ DTYPES = {
 
 
 class CompiledSteps(nn.Module):
-    """The reference under torch.compile, a step at a time: a whole loop compiles for ages."""
+    """The reference, compiled one step at a time: compiling the whole loop takes too long."""
 
     def __init__(self, inputs: int, units: int) -> None:
         super().__init__()
@@ -41,12 +41,12 @@ class CompiledSteps(nn.Module):
         return torch.cat(outputs), None
 
     def engine_for(self, x: Tensor) -> str:
-        """As the units of `rda` say it."""
+        """The name of the engine, as the layers of `rda` give it."""
         return "reference, compiled"
 
 
 class FlashLSTM(nn.Module):
-    """The LSTM of the package flashrnn, if it is there, with its one head as wide as the layer."""
+    """The LSTM of the package flashrnn, if installed, with one head as wide as the layer."""
 
     def __init__(self, inputs: int, units: int) -> None:
         from flashrnn import flashrnn  # type: ignore[import-not-found]
@@ -63,12 +63,12 @@ class FlashLSTM(nn.Module):
         return states[0], last
 
     def engine_for(self, x: Tensor) -> str:
-        """As the units of `rda` say it."""
+        """The name of the engine, as the layers of `rda` give it."""
         return "flashrnn"
 
 
 ENGINES = tuple(WAYS)
-"""Those that serve on a GPU."""
+"""The engines for GPUs."""
 
 SUBJECTS: dict[str, Callable[[int, int], nn.Module]] = {
     "nn.LSTM": nn.LSTM,
@@ -91,7 +91,7 @@ LAYERS = (
 
 
 class Subject:
-    """A module and its input at one size, on one device, in one precision."""
+    """A module and its input, for one size, device and precision."""
 
     def __init__(self, name: str, precision: str, case: Case, device: torch.device) -> None:
         torch.manual_seed(0)
@@ -103,7 +103,7 @@ class Subject:
         self.products = "float32" if precision == "fp32" else "tf32"
 
     def steps(self, action: Callable[[nn.Module, Tensor], None]) -> Callable[[int], None]:
-        """A function that does so many of these, back to back."""
+        """A function of a count, which does the action that often."""
 
         def run(count: int) -> None:
             with products_in(self.products):
@@ -114,7 +114,7 @@ class Subject:
 
     @property
     def can_run(self) -> bool:
-        """Whether the engine that it names serves at this size."""
+        """Whether the module's engine can run this size."""
         try:
             return bool(self.engine)
         except rda.EngineUnavailableError:
@@ -122,7 +122,7 @@ class Subject:
 
     @property
     def engine(self) -> str:
-        """What runs it: one of our engines, or cuDNN."""
+        """The name of what runs the module: one of our engines, cuDNN or torch.nn."""
         model: Any = self.model
         with products_in(self.products):
             if isinstance(model, SequenceLayer):

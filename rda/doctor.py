@@ -34,6 +34,7 @@ def examine(
     )
     print(f"GPU         {_gpu()}")
     print(f"compiler    {_or_reason(lambda: ' '.join(build.compiler()))}")
+    print(f"flags       {_or_reason(lambda: ' '.join(build.flags()))}")
     print(f"cache       {_or_reason(lambda: str(cache_folder()))}")
     print(f"CPU kernel  {_kernel()}")
     print()

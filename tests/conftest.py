@@ -1,18 +1,70 @@
-"""What every test shares: one generator, one set of choices, one thread a process."""
+"""What all tests share: a clean start for each test, seeded numbers, a random order on request."""
 
 import itertools
+import os
+import random
+import sys
 from collections.abc import Callable
+
+# OpenMP reads this when torch is imported. Threads that spin while they wait would take the cores
+# from the other test processes: on a busy machine tests with two threads took twenty times longer.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 import pytest
 import torch
+from hypothesis import HealthCheck, settings
 
 from rda.activations import ATTENTION, HIDDEN, OUTPUT, Choices
+from rda.scan import dispatch
+from rda.scan.cpu import build
 from rda.scan.cuda.choosing import _known
 
 EVERY_CHOICE = [
     *(Choices(*names) for names in itertools.product(ATTENTION, HIDDEN, OUTPUT)),
     Choices("exp", "tanh", "identity", discount=False),
 ]
+
+# A busy machine may be ten times slower: Hypothesis must not count that as a failure.
+settings.register_profile(
+    "any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("any machine")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--random-order", type=int, metavar="SEED", help="shuffle all tests")
+
+
+def pytest_report_header(config: pytest.Config) -> str | None:
+    seed = config.getoption("random_order")
+    return None if seed is None else f"random order: seed {seed}"
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    seed = config.getoption("random_order")
+    if seed is not None:
+        random.Random(seed).shuffle(items)
+    reason = missing_compiler()
+    for item in items:
+        if reason and needs_compiler(item):
+            item.add_marker(pytest.mark.skip(reason=reason))
+
+
+def missing_compiler() -> str | None:
+    """Why the compiled engine cannot be tested here, or None."""
+    try:
+        build.compiler()
+    except build.BuildError as error:
+        return str(error)
+    return None
+
+
+def needs_compiler(item: pytest.Item) -> bool:
+    """Whether a test is marked so, or is that of the compiled engine among those of all engines."""
+    parameters = getattr(item, "callspec", None)
+    engine = parameters.params.get("engine") if parameters else None
+    return engine == "cpu" or item.get_closest_marker("needs_compiler") is not None
 
 
 def choice_id(choices: Choices) -> str:
@@ -21,19 +73,22 @@ def choice_id(choices: Choices) -> str:
 
 
 @pytest.fixture(autouse=True)
-def _one_thread_a_process() -> None:
+def _clean_start() -> None:
+    """Reset what one test could leave behind for the next one in the same process."""
     torch.set_num_threads(1)
-
-
-@pytest.fixture(autouse=True)
-def _nothing_remembered() -> None:
-    """Tests put other limits and obstacles in place of the engines' own."""
-    _known.cache_clear()
+    torch.manual_seed(1705)
+    torch.set_warn_always(True)  # by default only the first test that causes a warning gets it
+    # torch.compile compiles a function at most eight times; later calls raise with fullgraph=True.
+    if "torch._dynamo" in sys.modules:
+        torch._dynamo.reset()
+    _known.cache_clear()  # tests replace the limits and obstacles from which these answers came
+    dispatch._told.clear()  # each warning is shown once in a process
 
 
 @pytest.fixture(params=EVERY_CHOICE, ids=choice_id)
 def choices(request: pytest.FixtureRequest) -> Choices:
-    return request.param
+    found: Choices = request.param
+    return found
 
 
 @pytest.fixture

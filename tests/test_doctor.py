@@ -9,6 +9,7 @@ from rda.scan.cpu import kernel
 from rda.scan.cuda.choosing import WAYS
 
 
+@pytest.mark.needs_compiler
 def test_a_healthy_machine(capsys):
     assert main(["doctor"]) == 0
     told = capsys.readouterr().out
@@ -19,6 +20,7 @@ def test_a_healthy_machine(capsys):
     assert torch.__version__ in told
 
 
+@pytest.mark.needs_compiler
 def test_bf16_is_looked_at_in_bf16(capsys):
     assert main(["doctor", "--dtype", "bfloat16", "--units", "600"]) == 0
     told = capsys.readouterr().out
@@ -39,6 +41,7 @@ def test_an_engine_without_its_kernel_is_told_with_the_reason(monkeypatch, capsy
     assert "engine torch" in told
 
 
+@pytest.mark.needs_compiler
 def test_a_wrong_engine_is_found_out(monkeypatch, capsys):
     right = kernels.KERNELS["cpu"]()
 

@@ -1,4 +1,4 @@
-"""One scan in an engine and in the reference, and how far they are apart."""
+"""Runs a scan on an engine and on the reference, and measures how far the results are apart."""
 
 import torch
 from torch import nn
@@ -13,13 +13,13 @@ from rda.scan.dispatch import scan
 RDA = Choices()
 RWA = Choices("exp", "tanh", "identity", discount=False)
 
-# Products in float32 add up 1e-7 for each of some hundred terms; tf32 keeps 11 bits of an operand,
-# bf16 8, so a product is off by up to 5e-4 and 4e-3, and steps pass their errors on.
+# Matmuls in float32 round each of a few hundred terms by 1e-7. tf32 keeps 11 bits of an operand and
+# bf16 keeps 8, so a product is off by up to 5e-4 and 4e-3. Each step passes its error on.
 TOLERANCE = {"fp32": 1e-5, "tf32": 2e-3, "bf16": 2e-2}
 
 
 def draw(time, batch, units, inputs, choices, seed=0):
-    """Input, weights, bias and state of a scan, in float64."""
+    """Random input, weights, bias and state of a scan, in float64."""
     generator = torch.Generator().manual_seed(seed)
 
     def normal(*shape):
@@ -34,7 +34,7 @@ def draw(time, batch, units, inputs, choices, seed=0):
         normal(batch, units),
     ]
     if choices.attention == "relu":
-        # On ReLU's kink a rounding decides whether a step counts: keep every logit off it.
+        # Near 0 rounding decides whether ReLU lets a step count: keep every logit away from it.
         attention = slice(2 * units, 3 * units)
         tensors[3][attention] = 6.0
         tensors[2][attention] *= 0.1
@@ -43,7 +43,7 @@ def draw(time, batch, units, inputs, choices, seed=0):
 
 
 def run(tensors, choices, engine, dtype, product, lengths=None, reverse=False):
-    """Output, final state and all gradients, in float64."""
+    """Output, final state and all gradients of a scan, converted to float64."""
     low = torch.bfloat16 if product == "bf16" else torch.float64
     tensors = [t.to(low).double() if k < 4 else t for k, t in enumerate(tensors)]
     is_low = product == "bf16" and engine != "reference"
@@ -64,16 +64,14 @@ def run(tensors, choices, engine, dtype, product, lengths=None, reverse=False):
 
 
 def distance(found, exact):
-    """The largest relative error, each tensor's by its norm."""
-    assert all(part.isfinite().all() for part in found)
-    return max(
-        float((mine - true).norm() / true.norm().clamp(min=1e-30))
-        for mine, true in zip(found, exact, strict=True)
-    )
+    """The largest relative error of a tensor: the norm of the difference by the exact norm."""
+    pairs = [(mine.detach(), true.detach()) for mine, true in zip(found, exact, strict=True)]
+    assert all(mine.isfinite().all() for mine, _ in pairs)
+    return max(float((mine - true).norm() / true.norm().clamp(min=1e-30)) for mine, true in pairs)
 
 
 def error(engine, time, batch, units, choices, product, lengths=None, reverse=False):
-    """How far a GPU engine is from the reference in float64."""
+    """The distance between a GPU engine and the reference in float64."""
     tensors = draw(time, batch, units, 6, choices)
     if lengths is not None:
         lengths = torch.tensor(lengths, device="cuda")
@@ -83,7 +81,7 @@ def error(engine, time, batch, units, choices, product, lengths=None, reverse=Fa
 
 
 def split_and_whole(engine, batch, units, product):
-    """Outputs of 13 and of 17 steps and the final state: in two scans, and in a single one."""
+    """Outputs and final state of 30 steps: from two scans of 13 and 17 steps, and from one scan."""
     kinds = [torch.bfloat16 if product == "bf16" else torch.float32] * 4 + [torch.float32] * 2
     tensors = draw(30, batch, units, 6, RDA)
     ready = (t.to("cuda", kind) for t, kind in zip(tensors, kinds, strict=True))
@@ -96,7 +94,7 @@ def split_and_whole(engine, batch, units, product):
 
 
 def stays_finite(engine, units, choices, product):
-    """Whether everything does where logits are some ten thousand."""
+    """Whether output, state and gradients are finite for logits around 10,000 and -10,000."""
     tensors = draw(40, 9, units, 6, choices)
     results = []
     for scale in (1e4, -1e4):
@@ -106,7 +104,7 @@ def stays_finite(engine, units, choices, product):
 
 
 def a_thousand_agree(engine, batch, units, product):
-    """Whether so many launches give the same bits."""
+    """Whether a thousand runs give identical bits."""
     tensors = [t.to("cuda") for t in draw(20, batch, units, 6, RDA)]
     first = run(tensors, RDA, engine, torch.float32, product)
     return all(
@@ -116,27 +114,34 @@ def a_thousand_agree(engine, batch, units, product):
 
 
 def replayed_and_run(layer, x):
-    """Output and gradients on new values of x: from a CUDA graph of the layer, and without it."""
+    """Output and gradients on new values of x: from a CUDA graph of the layer, and without it.
+
+    All steps run on the stream that captures, and no step keeps the autograd graph of the one
+    before alive: torch accumulates a parameter's gradient on the stream of the oldest step whose
+    autograd graph is alive, and a capture cannot wait for another stream.
+    """
 
     def step():
         output, _ = layer(x)
-        return (output, *torch.autograd.grad(output.square().sum(), list(layer.parameters())))
+        gradients = torch.autograd.grad(output.square().sum(), list(layer.parameters()))
+        return (output.detach(), *gradients)
 
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
         step()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, stream=stream):
+            captured = step()
+        x.copy_(torch.randn_like(x))
+        graph.replay()
+        expected = step()
     torch.cuda.current_stream().wait_stream(stream)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        captured = step()
-    x.copy_(torch.randn_like(x))
-    graph.replay()
-    return captured, step()
+    return captured, expected
 
 
 def on_another_stream(layer, x):
-    """The layer's output and its sum, made there from a copy that is made there too."""
+    """The layer's output and its sum on a side stream, where a copy of x is made just before."""
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
@@ -148,7 +153,7 @@ def on_another_stream(layer, x):
 
 
 def plain_and_compiled(layer, x):
-    """Pairs of gradients, of the layer as it is and as torch.compile takes it whole."""
+    """Pairs of gradients: of the layer as it is, and compiled by torch.compile as one graph."""
     gradients = []
     for module in (layer, torch.compile(layer, fullgraph=True)):
         output, _ = module(x)
@@ -158,7 +163,7 @@ def plain_and_compiled(layer, x):
 
 
 def check_op(engine, units, dtype):
-    """What torch demands of an op, in the engine."""
+    """Run torch's own checks of a custom op on the engine."""
     tensors = [t.to("cuda", torch.float32) for t in draw(5, 3, units, 4, RDA)]
     tensors = [t.to(dtype) if k < 4 else t for k, t in enumerate(tensors)]
     x, weight, input_weight, bias, r, l = (t.requires_grad_() for t in tensors)
@@ -168,7 +173,7 @@ def check_op(engine, units, dtype):
 
 
 def packed_error(engine, units, dtype):
-    """How far two layers in both directions are from the reference on a packed sequence."""
+    """The distance from the reference of two bidirectional layers on a packed sequence."""
     torch.manual_seed(0)
     options = {"num_layers": 2, "bidirectional": True, "learn_initial_state": True}
     layer = rda.RDA(5, units, engine=engine, **options).to("cuda", dtype)
@@ -203,7 +208,7 @@ def _results(layer, x, states, dtype, device):
 
 
 def baseline_error(name, product, time, batch, units, bias=True, **options):
-    """How far a layer of ours is from torch's in float64: outputs, states, every gradient."""
+    """The distance between our LSTM or GRU and torch's in float64: outputs, states, gradients."""
     ours, theirs = PAIRS[name]
     torch.manual_seed(0)
     layer = ours(6, units, bias=bias, **options)
@@ -215,7 +220,7 @@ def baseline_error(name, product, time, batch, units, bias=True, **options):
     states = [torch.randn(rows, batch, units) for _ in range(2 if name == "LSTM" else 1)]
     dtype = torch.bfloat16 if product == "bf16" else torch.float32
     layer = layer.to("cuda", dtype)
-    exact.load_state_dict(layer.state_dict())  # as rounded
+    exact.load_state_dict(layer.state_dict())  # the weights after rounding
     x, states = x.to(dtype), [state.to(dtype) for state in states]
     assert layer.engine_for(x.cuda()) in WAYS
     found = _results(layer, x, states, dtype, "cuda")

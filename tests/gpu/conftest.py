@@ -1,4 +1,4 @@
-"""Everything here needs a CUDA GPU, and says so where there is none."""
+"""All tests in this folder need a CUDA GPU; without one they are skipped, with that reason."""
 
 import pytest
 import torch
@@ -24,7 +24,7 @@ def engine(request):
 
 @pytest.fixture(autouse=True)
 def _poisoned_memory():
-    """What the allocator hands out next is full of NaN."""
+    """Fill the memory that the allocator hands out next with NaN."""
     if torch.cuda.is_available():
         for size in (1 << 16, 1 << 22, 1 << 26):
             torch.full((size,), float("nan"), device="cuda")

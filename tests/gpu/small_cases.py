@@ -1,4 +1,4 @@
-"""Every kernel once, small, forward and backward: what the sanitizer runs."""
+"""Runs every kernel once on a small case, forward and backward, for the sanitizer."""
 
 import torch
 from torch.nn.utils.rnn import pack_padded_sequence
@@ -23,13 +23,13 @@ def ragged_layers(product):
 
 
 def baselines():
-    for units in (40, 140, 600):  # in a block, in a cluster, and beyond it
+    for units in (40, 140, 600):  # engines block, cuda, and graph or grid
         yield LSTM(3, units)
         yield GRU(3, units)
 
 
 def many_rows(product):
-    """So many that a block has two, and the last one a single one."""
+    """An odd batch so large that each block has two rows and the last block one."""
     if product == "bf16":
         return
     x = torch.randn(5, 333, 3, device="cuda", requires_grad=True)

@@ -1,4 +1,4 @@
-"""LSTM and GRU in our engine are torch's: weights interchangeable, results equal."""
+"""LSTM and GRU on our engines equal torch's, with interchangeable weights."""
 
 import pytest
 import torch
@@ -152,7 +152,7 @@ def test_a_cuda_graph_replays_it(name, units):
 def test_torch_func_goes_to_torch():
     layer, theirs = LSTM(6, 20).cuda(), nn.LSTM(6, 20).cuda()
     x = torch.randn(5, 3, 6, device="cuda")
-    for module in (layer, theirs):  # cuDNN has no way to do it, and says so
+    for module in (layer, theirs):  # cuDNN does not support torch.func, and raises
         with pytest.raises(NotImplementedError, match="TensorWrapper"):
             torch.func.grad(lambda x, module=module: module(x)[0].sum())(x)
     with torch.backends.cudnn.flags(enabled=False):

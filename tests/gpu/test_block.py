@@ -1,4 +1,4 @@
-"""The engine for small layers equals the reference; it multiplies in float32 alone."""
+"""The engine `block`, for small layers, equals the reference; it supports only float32 and tf32."""
 
 import itertools
 
@@ -26,7 +26,7 @@ import rda
 from rda.cli import main
 from rda.scan.dispatch import EngineUnavailableError, scan
 
-# In tf32 the products before and after the recurrence are torch's own, with that error.
+# In tf32 only torch's matmuls before and after the recurrence use tf32, and have its error.
 without_bf16 = pytest.mark.parametrize("product", ["fp32", "tf32"], indirect=True)
 
 
@@ -47,7 +47,7 @@ def test_every_size(units, choices, product):
     assert error("block", 12, 9, units, choices, product) < TOLERANCE[product]
 
 
-# A block has one row, or two where there are more rows than multiprocessors.
+# A block computes one row, or two rows if there are more rows than multiprocessors.
 @without_bf16
 @pytest.mark.parametrize("batch", [1, 2, 7, 132, 133, 257, 700])
 @pytest.mark.parametrize("units", [64, 100])
@@ -75,7 +75,7 @@ def test_ragged_rows_in_both_directions(choices, reverse, repeated, product):
 def test_a_split_sequence_is_the_whole(product):
     split, whole = split_and_whole("block", 9, 66, product)
     assert torch.equal(split[0], whole[0])
-    # The state between is rounded to float32, the kernel's own weight has more digits.
+    # The state between the scans is rounded to float32; inside, the kernel keeps more digits.
     found, expected = ([part.double() for part in parts[1:]] for parts in (split, whole))
     assert distance(found, expected) < TOLERANCE[product]
 
@@ -105,7 +105,7 @@ def test_torchs_own_units(name, units, batch, product):
 
 @pytest.mark.parametrize("product", ["fp32"], indirect=True)
 def test_one_row_of_a_transposed_input(product):
-    """Of one row torch may say any stride."""
+    """The stride of a dimension of size one may be any number."""
     x = torch.randn(1, 7, 4 * 40, device="cuda").transpose(0, 1)
     weight = (torch.randn(3 * 40, 40, device="cuda") / 40**0.5).requires_grad_()
     exact, _ = scan(x.double(), weight.double(), engine="reference")

@@ -1,6 +1,7 @@
-"""Training on a GPU: it learns, it is recorded to the step, it goes on where it stopped."""
+"""Training on a GPU: it learns, records every step, and resumes where it stopped."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -62,7 +63,7 @@ def test_a_run_in_pieces_has_the_batches_of_a_run_in_one(tmp_path):
 
 def test_a_gradient_that_is_not_finite_is_named_with_its_step(tmp_path):
     def poison(stepper):
-        # A tensor, because steps are recorded and a recording reads values, not code.
+        # A tensor, because a CUDA graph replays kernels on its values and runs no Python code.
         factor = torch.ones((), device="cuda")
         stepper.model.readout.bias.register_hook(lambda grad: grad * factor)
         step, count = stepper.step, iter(range(1, 10**6))
@@ -84,7 +85,7 @@ def test_a_gradient_that_is_not_finite_is_named_with_its_step(tmp_path):
 @pytest.mark.parametrize("unit", COMPARED)
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 def test_a_recorded_step_is_the_step(unit, precision):
-    """Exactly: the same kernels run on the same numbers."""
+    """The losses are identical, because the same kernels run on the same numbers."""
     settings = small_settings("classify-length", unit)
     settings = replace(settings, recipe=replace(settings.recipe, precision=precision))
     losses = []
@@ -102,7 +103,8 @@ def test_a_stream_is_carried_through_recorded_steps():
     text = torch.randint(97, 123, (60_000,), generator=torch.Generator().manual_seed(0))
     files = {"enwik8": bytes(text.tolist())}
     settings = small_settings("wikipedia", "RDA-exp-tanh")
-    settings = replace(settings, task=replace(settings.task, characters=60_000))
+    task: Any = settings.task
+    settings = replace(settings, task=replace(task, characters=60_000))
     losses = []
     for warm_up in (3, 10**6):
         stepper = build_stepper(settings, torch.device("cuda"), files=files)

@@ -500,23 +500,23 @@ def test_lengths_that_nobody_could_check_do_not_read_beyond_the_buffers(engine):
     assert torch.equal(*given)
 
 
-@pytest.mark.parametrize("name", ["cpu", "torch", "reference"])
-def test_a_state_is_a_tensor_of_its_own(name):
+@pytest.mark.parametrize("engine", ["cpu", "torch", "reference"])
+def test_a_state_is_a_tensor_of_its_own(engine):
     x, weight = torch.randn(5, 2, 12), torch.randn(9, 3, requires_grad=True)
-    _, final = scan(x, weight, engine=name)
+    _, final = scan(x, weight, engine=engine)
     for part in final:
         part.detach_()
-    _, state = rda.RDA(4, 3, engine=name)(torch.randn(5, 2, 4))
+    _, state = rda.RDA(4, 3, engine=engine)(torch.randn(5, 2, 4))
     for part in state:
         part.detach_()
 
 
-@pytest.mark.parametrize("name", ["cpu", "torch", "reference"])
+@pytest.mark.parametrize("engine", ["cpu", "torch", "reference"])
 @pytest.mark.parametrize(("time", "batch"), [(1, 1), (3, 1), (1, 2)])
-def test_what_was_given_is_left_alone(name, time, batch):
+def test_what_was_given_is_left_alone(engine, time, batch):
     x, weight = torch.randn(time, batch, 12), torch.randn(9, 3)
     before = x.clone()
-    scan(x, weight, engine=name)
+    scan(x, weight, engine=engine)
     assert torch.equal(x, before)
 
 

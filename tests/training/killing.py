@@ -1,18 +1,20 @@
 """Trains a tiny run again and again in children that are killed, until one lives to the end.
 
-python killing.py FOLDER RUN STEPS random|N ...
+python killing.py FOLDER RUN STEPS random|every
 
 Children are forked from this process, which has all of torch loaded and starts no threads, so
-that a child costs a fraction of a second. `random` kills 12 of them after a random time; a number N
-kills the first child in its N-th write to the disk. Each moment has its own folder. Prints how
-many were killed.
+that a child costs a fraction of a second. `random` kills 12 of them at a random moment, which is
+counted in Python calls, so that it does not depend on the speed of the machine; FOLDER/random has
+the run. `every` kills in each write to the disk: FOLDER/N has the run whose first child was killed
+in its N-th write. Prints how many children were killed.
 """
 
+import functools
+import itertools
 import os
 import random
 import signal
 import sys
-import time
 from pathlib import Path
 
 import torch
@@ -35,30 +37,73 @@ def die_in_write(number):
 
         return wrapped
 
-    files.os.fsync = deadly(files.os.fsync)
-    Path.replace = deadly(Path.replace)
-    Path.unlink = deadly(Path.unlink)
+    for owner, name in ((files.os, "fsync"), (Path, "replace"), (Path, "unlink")):
+        setattr(owner, name, deadly(getattr(owner, name)))
 
 
-def train_until_it_lives(folder, settings, moment):
-    """How many children had to die."""
+KILLS = 12
+LATEST_CALL = 60_000
+"""A run makes about 20,000 calls before its first step and 5,000 in each step."""
+CALLS_BEYOND = 20_000
+
+
+def announce_call(number, pipe):
+    """Tell the parent at the N-th call, and go on until it kills this process.
+
+    The kill hits while this process works. A slow parent cannot miss it: after some more calls
+    this process waits.
+    """
+    count = itertools.count(1)
+
+    def watch(*event):
+        reached = next(count)
+        if reached == number:
+            os.write(pipe, b"!")
+        elif reached == number + CALLS_BEYOND:
+            signal.pause()
+
+    sys.setprofile(watch)
+
+
+def start_child(folder, settings, prepare):
+    child = os.fork()
+    if child == 0:
+        prepare()
+        run_once(folder, settings, checkpoint_seconds=0.0)
+        os._exit(0)
+    return child
+
+
+def lives(child):
+    """Whether the child comes to its end."""
+    _, status = os.waitpid(child, 0)
+    if os.WIFEXITED(status):
+        assert os.WEXITSTATUS(status) == 0
+    return os.WIFEXITED(status)
+
+
+def kill_at_random(folder, settings):
     rng = random.Random(0)
-    kills = 0
-    while True:
-        child = os.fork()
-        if child == 0:
-            if moment != "random" and kills == 0:
-                die_in_write(int(moment))
-            run_once(folder, settings, checkpoint_seconds=0.0)
-            os._exit(0)
-        if moment == "random" and kills < 12:
-            time.sleep(rng.uniform(0.01, 0.2))
-            os.kill(child, signal.SIGKILL)
-        _, status = os.waitpid(child, 0)
-        if os.WIFEXITED(status):
-            assert os.WEXITSTATUS(status) == 0
-            return kills
-        kills += 1
+    for _ in range(KILLS):
+        reading, writing = os.pipe()
+        announce = functools.partial(announce_call, rng.randrange(1, LATEST_CALL), writing)
+        child = start_child(folder / "random", settings, announce)
+        os.close(writing)  # so that a child that fails ends the wait
+        assert os.read(reading, 1)
+        os.close(reading)
+        os.kill(child, signal.SIGKILL)
+        assert not lives(child)
+    assert lives(start_child(folder / "random", settings, lambda: None))
+    return KILLS
+
+
+def kill_in_every_write(folder, settings):
+    for number in itertools.count(1):
+        run = folder / str(number)
+        if lives(start_child(run, settings, functools.partial(die_in_write, number))):
+            return number - 1
+        assert lives(start_child(run, settings, lambda: None))
+    return None
 
 
 def load_all_of_torch():
@@ -71,9 +116,10 @@ def load_all_of_torch():
 def main():
     torch.set_num_threads(1)
     load_all_of_torch()
-    folder, name, steps, *moments = sys.argv[1:]
+    folder, name, steps, moments = sys.argv[1:]
     settings = with_steps(TINY_RUNS[name], int(steps), stop_at="never")
-    print(sum(train_until_it_lives(Path(folder) / m, settings, m) for m in moments))
+    kill = {"random": kill_at_random, "every": kill_in_every_write}[moments]
+    print(kill(Path(folder), settings))
 
 
 if __name__ == "__main__":

@@ -30,7 +30,7 @@ class BuildError(RuntimeError):
 
 def compiler() -> list[str]:
     """The C++ compiler as a command: $CXX where it is set, otherwise the first one on PATH."""
-    named = shlex.split(os.environ.get("CXX", ""))
+    named = _words("CXX")
     if named:
         found = shutil.which(named[0])
         if found is None:
@@ -43,10 +43,24 @@ def compiler() -> list[str]:
     raise BuildError(f"no C++ compiler found (looked for {', '.join(COMPILERS)})")
 
 
+def flags() -> list[str]:
+    """The compiler's options. Those in $RDA_CPU_FLAGS come last, so that they win."""
+    return [*FLAGS, *_words("RDA_CPU_FLAGS")]
+
+
+def _words(variable: str) -> list[str]:
+    """The words of an environment variable, split as a shell would split them."""
+    text = os.environ.get(variable, "")
+    try:
+        return shlex.split(text)
+    except ValueError as error:
+        raise BuildError(f"${variable} is {text!r}, which is no command line ({error})") from error
+
+
 def load() -> ctypes.CDLL:
     """The compiled kernel, from the cache or compiled now."""
     source = Path(__file__).with_name("kernel.cpp").read_text()
-    command = compiler()
+    command = [*compiler(), *flags()]
     try:
         library = cache_folder() / f"kernel-{_key(source, command)}.so"
     except CacheError as error:
@@ -69,8 +83,8 @@ def load() -> ctypes.CDLL:
 
 
 def _key(source: str, command: list[str]) -> str:
-    """Changes with the kernel, the compiler and the CPU that -march=native means."""
-    parts = (source, *command, _version(command[0]), *FLAGS, platform.machine(), _cpu())
+    """Changes with the kernel, the compiler, its options and the CPU that -march=native means."""
+    parts = (source, *command, _version(command[0]), platform.machine(), _cpu())
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
 
@@ -101,19 +115,19 @@ def _is_whole(library: Path) -> bool:
         return False
 
 
-def _compile(source: str, compiler_command: list[str], library: Path) -> None:
+def _compile(source: str, compiler_and_flags: list[str], library: Path) -> None:
     if sys.stderr.isatty():
         print("rda: compiling the CPU engine, once (a few seconds) ...", file=sys.stderr)
     with tempfile.TemporaryDirectory(dir=library.parent) as folder:
         text, built = Path(folder) / "kernel.cpp", Path(folder) / library.name
         text.write_text(source)
-        command = [*compiler_command, *FLAGS, THREADS, str(text), "-o", str(built)]
+        command = [*compiler_and_flags, THREADS, str(text), "-o", str(built)]
         problem = _run(command)
         if problem is not None:
             command.remove(THREADS)
             problem = _run(command)
         if problem is not None:
-            raise BuildError(f"{compiler_command[0]} cannot compile the kernel: {problem}")
+            raise BuildError(f"{compiler_and_flags[0]} cannot compile the kernel: {problem}")
         digest = Path(folder) / "digest"
         digest.write_text(hashlib.sha256(built.read_bytes()).hexdigest())
         os.replace(built, library)
