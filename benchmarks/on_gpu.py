@@ -311,7 +311,7 @@ def _overhead_in(
 ) -> tuple[dict[str, Any], Case]:
     recipe = replace(plan.overhead.recipe, precision=precision)
     stepper = build_stepper(replace(plan.overhead, recipe=recipe), device)
-    time, batch = stepper.task.batch(stepper.generator, recipe.batch_size).input.shape[:2]
+    time, batch = stepper.source.batch(stepper.generator, recipe.batch_size).input.shape[:2]
     case = Case(recipe.hidden_size, batch, time, stepper.model.unit.input_size)
     layer = rda.build(plan.overhead.unit, case.inputs, case.units).to(device)
     x = torch.randn(case.time, case.batch, case.inputs, device=device)

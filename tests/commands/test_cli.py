@@ -400,9 +400,9 @@ class TestNothingIsUnpickled:
         source = Path(__file__).parents[2] / "rda"
         for path in source.rglob("*.py"):
             text = path.read_text()
-            assert not re.search(r"\bpickle\b|torch\.load|torch\.save|(?<!\.)\beval\(|\bexec\(", text), (
-                path
-            )
+            assert not re.search(
+                r"\bpickle\b|torch\.load|torch\.save|(?<!\.)\beval\(|\bexec\(", text
+            ), path
 
 
 def test_the_installed_command_is_this_one():

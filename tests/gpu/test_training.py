@@ -7,27 +7,24 @@ import pytest
 import torch
 
 from rda.labels import COMPARED
+from rda.settings import Limits, Recipe
+from rda.training import running
 from rda.training.building import build_stepper
-from rda.training.loop import train
-from rda.training.record import FAILED, FINISHED, Record
+from rda.training.listening import Quiet
+from rda.training.loop import run_training
+from rda.training.record import Record
 from rda.training.run import Run
-from rda.training.settings import Limits, small_settings
-
-
-class Silent:
-    def say(self, line): ...
-
-    def stepped(self, step, row, seconds): ...
-
-    def recorded(self, step, row): ...
+from rda.training.settings import small_settings
+from rda.training.status import FAILED, FINISHED
 
 
 def run_once(folder, settings, prepare=None):
+    if prepare is None:
+        return running.train(settings, folder, device="cuda").status
     stepper = build_stepper(settings, torch.device("cuda"))
-    if prepare is not None:
-        prepare(stepper)
+    prepare(stepper)
     with Run(folder, settings) as run:
-        return train(run, stepper, Silent())
+        return run_training(run, stepper, Quiet())
 
 
 @pytest.mark.parametrize("unit", COMPARED)
@@ -113,3 +110,37 @@ def test_a_stream_is_carried_through_recorded_steps():
             stepper.step()
         losses.append([row["loss"] for row in stepper.fetch()])
     assert losses[0] == losses[1]
+
+
+def test_a_schedule_reaches_steps_that_are_recorded():
+    """A recorded step reads the learning rate of its own step, and none that was captured."""
+    settings = small_settings("classify-length", "RDA-exp-tanh")
+    changes = Recipe(hidden_size=16, batch_size=8, schedule="linear", schedule_steps=15)
+    settings = replace(settings, recipe=replace(changes, learn_initial_state=True))
+    losses = []
+    for warm_up in (3, 10**6):
+        stepper = build_stepper(settings, torch.device("cuda"))
+        stepper._warming_up = warm_up
+        for _ in range(20):
+            stepper.step()
+        before = stepper.model.readout.weight.clone()
+        stepper.step()
+        assert torch.equal(stepper.model.readout.weight, before)  # the rate has come to 0
+        losses.append([row["loss"] for row in stepper.fetch()])
+    assert losses[0] == losses[1]
+
+
+def test_a_step_that_is_skipped_changes_nothing_and_the_next_one_does():
+    settings = small_settings("addition", "RDA-exp-tanh")
+    settings = replace(settings, recipe=replace(settings.recipe, not_finite="skip", clip_norm=1.0))
+    stepper = build_stepper(settings, torch.device("cuda"))
+    factor = torch.ones((), device="cuda")
+    stepper.model.readout.bias.register_hook(lambda grad: grad * factor)
+    weights = []
+    for step in range(1, 10):
+        factor.fill_(float("nan") if step in (2, 7) else 1.0)
+        stepper.step()
+        weights.append(stepper.model.readout.weight.clone())
+    same = [step for step in range(2, 10) if torch.equal(weights[step - 1], weights[step - 2])]
+    assert same == [2, 7]
+    assert [row.culprit for row in stepper.fetch()].count(None) == 7
