@@ -1,0 +1,153 @@
+"""Tasks from outside the package: found, checked, and refused with a reason."""
+
+import subprocess
+import sys
+from dataclasses import dataclass
+from importlib.metadata import EntryPoint
+
+import pytest
+
+from rda.tasks import Batch, Task, TaskError, all_tasks, find_task, register, registry
+
+PAPER = [
+    "addition", "classify-length", "copy", "multicopy", "mnist", "mnist-permuted", "wikipedia",
+]  # fmt: skip
+
+OWN = '''
+from dataclasses import dataclass
+from rda.tasks import Batch, Task, register
+
+@register
+@dataclass(frozen=True)
+class Own(Task):
+    """Do something of your own."""
+    name = "own"
+    title = "Own"
+    size: int = 3
+'''
+
+
+@pytest.fixture(autouse=True)
+def _as_it_was(monkeypatch):
+    monkeypatch.delenv("RDA_TASKS", raising=False)
+    monkeypatch.setattr(registry, "_tasks", all_tasks())
+    monkeypatch.setattr(registry, "_loaded", set(registry._loaded))
+
+
+def test_the_papers_tasks_come_first_and_need_no_torch():
+    code = "import sys; from rda.tasks import all_tasks; print(*all_tasks()); "
+    code += "assert 'torch' not in sys.modules"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == PAPER
+
+
+def test_every_task_of_the_folder_is_registered_by_its_own_file():
+    """Adding a task touches one file: no other names it."""
+    from pathlib import Path
+
+    folder = Path(registry.__file__).parent
+    for path in folder.parent.rglob("*.py"):
+        if path.parent != folder:
+            assert "rda.tasks.addition" not in path.read_text(), path
+    assert list(all_tasks())[:7] == PAPER
+
+
+def test_a_file_and_a_module_are_found_through_the_environment(tmp_path, monkeypatch):
+    (tmp_path / "own.py").write_text(OWN)
+    (tmp_path / "theirs.py").write_text(OWN.replace('"own"', '"theirs"'))
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("RDA_TASKS", f"{tmp_path / 'own.py'}:theirs")
+    assert {"own", "theirs"} <= all_tasks().keys()
+    assert find_task("own")().size == 3
+    assert all_tasks() == all_tasks()
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("raise RuntimeError('broken\\nhere')", "RuntimeError: broken"),
+        ("import nothing_of_this_name", "nothing_of_this_name"),
+        ("x = (", "SyntaxError"),
+        (OWN.replace('"own"', '"copy"'), "already defined by rda.tasks.copying"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_named_with_the_reason(tmp_path, monkeypatch, content, said):
+    (tmp_path / "own.py").write_text(content)
+    monkeypatch.setenv("RDA_TASKS", str(tmp_path / "own.py"))
+    with pytest.raises(TaskError, match=r"own\.py of \$RDA_TASKS cannot be used") as caught:
+        all_tasks()
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_file_that_is_not_there_is_named(monkeypatch):
+    monkeypatch.setenv("RDA_TASKS", "nowhere/own.py")
+    with pytest.raises(TaskError, match=r"nowhere/own\.py"):
+        all_tasks()
+
+
+def test_an_installed_package_brings_tasks_along(tmp_path, monkeypatch):
+    (tmp_path / "brought.py").write_text(OWN)
+    monkeypatch.syspath_prepend(tmp_path)
+    points = [
+        EntryPoint("own", "brought", "rda.tasks"), EntryPoint("bad", "not_there", "rda.tasks"),
+    ]  # fmt: skip
+    monkeypatch.setattr(registry, "entry_points", lambda group: points)
+    registry._loaded.discard("rda.tasks")
+    with pytest.warns(UserWarning, match="not_there cannot be used"):
+        tasks = all_tasks()
+    assert "own" in tasks
+
+
+def test_an_unknown_task_gets_the_nearest_name_and_the_way_to_add_one():
+    with pytest.raises(ValueError, match=r"Did you mean 'copy'.*\$RDA_TASKS"):
+        find_task("coppy")
+
+
+def not_a_dataclass():
+    class Own(Task):
+        """Something."""
+
+        name, title = "own", "Own"
+        size: int = 3
+
+    return Own
+
+
+def made(**attributes):
+    attributes = {"name": "own", "title": "Own", "__doc__": "Something.", **attributes}
+    return dataclass(frozen=True)(type("Own", (Task,), attributes))
+
+
+@pytest.mark.parametrize(
+    ("task", "said"),
+    [
+        (lambda: 3, "derived from rda.tasks.Task"),
+        (not_a_dataclass, "@dataclass"),
+        (lambda: made(name="Own Task"), "lower-case"),
+        (lambda: made(name=None), "lower-case"),
+        (lambda: made(title=None), "title"),
+        (lambda: made(__doc__=None), "docstring"),
+        (lambda: made(seed=1, __annotations__={"seed": int}), "seed is a setting of every"),
+        (lambda: made(size=(), __annotations__={"size": tuple}), "int, float, bool, str"),
+    ],
+    ids=["no class", "no dataclass", "name", "no name", "title", "docstring", "reserved", "type"],
+)  # fmt: skip
+def test_a_task_that_cannot_work_is_refused_when_it_is_registered(task, said):
+    with pytest.raises(TypeError, match=said):
+        register(task())
+
+
+def test_what_a_task_leaves_out_is_named_when_it_is_missed():
+    task = made()()
+    for name in ("input_size", "output_size"):
+        with pytest.raises(NotImplementedError, match=name):
+            getattr(task, name)
+    with pytest.raises(NotImplementedError, match="batch"):
+        task.batch(None, 3)
+
+
+def test_registering_a_class_again_replaces_it():
+    """As a notebook does, where a cell is run twice."""
+    assert register(register(made())) is find_task("own")
+    assert isinstance(Batch(1, 2), tuple)
