@@ -12,8 +12,9 @@ import pytest
 from own_task import Outside
 
 from rda.labels import COMPARED
-from rda.report.chart import HEIGHT, over_steps
+from rda.report.chart import over_steps
 from rda.report.comparison import build_comparison
+from rda.report.geometry import HEIGHT
 from rda.report.markdown import render_markdown
 from rda.report.page import render_page
 from rda.report.wording import MISSING
