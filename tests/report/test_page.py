@@ -113,7 +113,7 @@ def test_the_page_says_what_the_records_say(records, tmp_path):
     words = Page(paths.page.read_text(encoding="utf-8")).words
     for fact in (
         "Multiple sequence copy",
-        "Copy again and again",
+        "Remember and repeat symbols again and again",
         "RDA-exp-tanh reached accuracy > 0.99, the first so far, at step 101",
         "> 90, failed",
         "the loss broke",
