@@ -1,6 +1,6 @@
 """Recorded results as text and pictures: benchmarks/README.md is made here and nowhere else.
 
-python benchmarks/table.py    makes it again, from results/*.json and runs/
+python benchmarks/table.py    makes it again, from results/*.json and ../results/h200
 """
 
 import json
@@ -13,7 +13,7 @@ import gpu_table
 import pictures
 
 FOLDER = Path(__file__).parent
-RESULTS, RUNS = FOLDER / "results", FOLDER / "runs"
+RESULTS, RUNS = FOLDER / "results", FOLDER.parent / "results" / "h200"
 CURVES = RESULTS / "h200-curves.png"
 
 

@@ -8,19 +8,19 @@ from rich.console import Console
 
 from rda.cli import main
 from rda.commands.train import outcome
-from rda.report.headline import headline
-from rda.report.summary import summarise
+from rda.report.comparison import build_comparison
 from rda.report.tables import comparison_table
 from rda.training.record import Record, run_folders
 from rda.training.settings import small_settings
 
 ROOT = Path(__file__).parents[1]
+DEMO = ROOT / "results" / "demo"
 README = (ROOT / "README.md").read_text()
 
 
 @pytest.fixture
 def records():
-    found = [Record(folder) for folder in run_folders(ROOT / "docs" / "demo")]
+    found = [Record(folder) for folder in run_folders(DEMO)]
     assert len(found) == 5
     return found
 
@@ -32,10 +32,9 @@ def printed(*things):
 
 
 def test_the_demos_table_and_headline(records):
-    goal = records[0].goal
-    summaries = [summarise(record) for record in records]
-    assert printed(comparison_table(summaries, goal)) in README
-    assert printed(headline(summaries, goal)) in README
+    comparison = build_comparison(records)
+    assert printed(comparison_table(comparison)) in README
+    assert printed(comparison.headline) in README
 
 
 def test_the_demo_was_run_by_its_command_from_a_clean_checkout(records):
@@ -54,6 +53,6 @@ def test_what_training_prints(records):
 
 def test_what_rda_runs_prints(monkeypatch, capsys):
     monkeypatch.setenv("COLUMNS", "80")
-    assert main(["runs", "--runs-dir", str(ROOT / "docs" / "demo")]) == 0
+    assert main(["runs", "--runs-dir", str(DEMO)]) == 0
     told = "\n".join(line.rstrip() for line in capsys.readouterr().out.splitlines())
     assert told in README

@@ -1,45 +1,25 @@
-"""A panel laid out for the page: where each line, mark, label and number goes.
-
-Places are percentages of the plot, so that a chart is as wide as its column and its text keeps
-its size. Only the height is fixed, in pixels.
-"""
+"""A panel laid out for the page: every line, mark, label and number, over steps or over time."""
 
 import math
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from rda.report.axis import Axis, Tick
 from rda.report.curves import Curve, Panel
+from rda.report.end_labels import Label, end_labels
+from rda.report.geometry import ROOM, Place, Scale
 from rda.report.overlap import nested
 from rda.report.points import Points, thinned
 from rda.report.wording import MISSING, count, duration, number
 
-HEIGHT = 280
-"""Height of the plot in pixels, without the numbers below it."""
 LINE_WIDTH = 2
 SMOOTH_POINTS, RAW_POINTS, VALIDATION_POINTS = 200, 300, 60
 SCALE = 1000
 """Lines are drawn in a square of this size, which the page stretches over the plot."""
-ROOM = 0.04
-LINE_HEIGHT = 15
-"""Pixels between two labels."""
-OUTSIDE_FROM = 0.6
-"""A curve that ends at this share of the width or later has its label right of the plot."""
-NEAR = 12.0
-"""Labels whose curves end within this share of the width, in per cent, form a block."""
-LONGEST_LABEL = 24
 MOVABLE = 2
 """Up to this many labels move from the right of the plot into it on a narrow screen."""
 TIME_UNITS = ((3600, "hours"), (60, "minutes"), (1, "seconds"))
-
-
-class Place(NamedTuple):
-    """A point of the plot in per cent, from the left and from the top."""
-
-    x: float
-    y: float
 
 
 @dataclass(frozen=True)
@@ -50,18 +30,6 @@ class Mark:
     colour: str
     radius: float
     text: str
-
-
-@dataclass(frozen=True)
-class Label:
-    """A curve's name near its end, and the end to which a thin line leads."""
-
-    text: str
-    colour: str
-    end: Place
-    place: Place
-    outside: bool
-    """Whether the name stands right of the plot."""
 
 
 @dataclass(frozen=True)
@@ -119,24 +87,6 @@ class Chart:
         return sum(label.outside for label in self.labels) <= MOVABLE
 
 
-@dataclass(frozen=True)
-class _Scale:
-    """From steps and values to places."""
-
-    x: Axis
-    y: Axis
-    x_of_step: Callable[[Curve, int], float | None]
-
-    def place(self, curve: Curve, step: int, value: float) -> Place | None:
-        x = self.x_of_step(curve, step)
-        if x is None or not math.isfinite(value) or (self.y.log and value <= 0):
-            return None
-        across = self.x.place(min(max(x, self.x.low), self.x.high))
-        upward = self.y.place(min(max(value, self.y.low), self.y.high))
-        assert across is not None and upward is not None  # noqa: PT018
-        return Place(round(100 * across, 2), round(100 - 100 * upward, 2))
-
-
 def over_steps(panel: Panel) -> Chart:
     """The panel with steps on the horizontal axis."""
     return _chart(panel, "steps", "step", lambda curve, step: float(step))
@@ -161,7 +111,7 @@ def _chart(
 ) -> Chart:
     ends = (x_of_step(curve, step) for curve in panel.curves for step in curve.smooth.steps[-1:])
     x = Axis(0.0, max((end for end in ends if end is not None), default=0.0) or 1.0)
-    scale = _Scale(x, panel.vertical.widened(ROOM), x_of_step)
+    scale = Scale(x, panel.vertical.widened(ROOM), x_of_step)
     goal = None if panel.goal is None else scale.y.place(panel.goal.threshold)
     return Chart(
         column=panel.column,
@@ -176,7 +126,7 @@ def _chart(
         lines=tuple(_line(curve, scale) for curve in panel.curves),
         goals=_marks(panel, scale, lambda curve: curve.goal, "first batch at the goal"),
         cuts=_marks(panel, scale, lambda curve: curve.cut_short, "cut short"),
-        labels=_labels(panel, scale),
+        labels=end_labels(panel, scale),
         table=() if panel.empty else tuple(_table(panel, x, over, x_of_step)),
     )
 
@@ -192,7 +142,7 @@ def _description(panel: Panel) -> str:
     return f"{'; '.join(ends)}." if ends else "There is nothing to draw yet."
 
 
-def _line(curve: Curve, scale: _Scale) -> Line:
+def _line(curve: Curve, scale: Scale) -> Line:
     smooth = _fewer(curve.smooth, SMOOTH_POINTS)
     drawn = [point for point in zip(*smooth, strict=True) if scale.place(curve, *point)]
     validation = thinned(curve.validation, VALIDATION_POINTS)
@@ -221,7 +171,7 @@ def _fewer(points: Points, most: int) -> Points:
     return Points([points.steps[i] for i in kept], [points.values[i] for i in kept])
 
 
-def _path(curve: Curve, points: Points, scale: _Scale) -> str:
+def _path(curve: Curve, points: Points, scale: Scale) -> str:
     """The path of an SVG; it begins anew after a value that cannot be drawn."""
     parts, pen = [], "M"
     for step, value in zip(*points, strict=True):
@@ -234,7 +184,7 @@ def _path(curve: Curve, points: Points, scale: _Scale) -> str:
 
 def _marks(
     panel: Panel,
-    scale: _Scale,
+    scale: Scale,
     point_of: Callable[[Curve], tuple[int, float] | None],
     meaning: str,
 ) -> tuple[Mark, ...]:
@@ -255,62 +205,6 @@ def _marks(
         for (place, colour, text), ring in zip(found, rings, strict=True)
     ]
     return tuple(sorted(marks, key=lambda mark: -mark.radius))
-
-
-def _labels(panel: Panel, scale: _Scale) -> tuple[Label, ...]:
-    """Names at the ends of the curves; none if there is no room for all of them."""
-    ends = [(curve, end) for curve in panel.curves if (end := _end(curve, scale)) is not None]
-    if len(ends) > HEIGHT // LINE_HEIGHT:
-        return ()
-    outside = [pair for pair in ends if pair[1].x >= 100 * OUTSIDE_FROM]
-    inside = [pair for pair in ends if pair[1].x < 100 * OUTSIDE_FROM]
-    outside.sort(key=lambda pair: pair[1].y)
-    # Of curves that end at about the same height the rightmost comes first, so that the thin
-    # lines do not cross each other.
-    inside.sort(key=lambda pair: (round(pair[1].y * HEIGHT / 100 / LINE_HEIGHT), -pair[1].x))
-    return (*_placed(inside, outside=False), *_placed(outside, outside=True))
-
-
-def _placed(ends: Sequence[tuple[Curve, Place]], outside: bool) -> Iterator[Label]:
-    """Labels at their heights; names that stand close together begin at one place."""
-    heights = _spread([end.y * HEIGHT / 100 for _, end in ends])
-    blocks: list[list[int]] = []
-    for index, height in enumerate(heights):
-        near = (
-            index > 0
-            and height - heights[index - 1] < 1.2 * LINE_HEIGHT
-            and abs(ends[index][1].x - ends[index - 1][1].x) < NEAR
-        )
-        blocks[-1].append(index) if near else blocks.append([index])
-    for block in blocks:
-        x = 100.0 if outside else max(ends[index][1].x for index in block)
-        for index in block:
-            curve, end = ends[index]
-            place = Place(x, round(100 * heights[index] / HEIGHT, 2))
-            yield Label(_shortened(curve.label), curve.colour, end, place, outside)
-
-
-def _end(curve: Curve, scale: _Scale) -> Place | None:
-    """The last point of a curve that can be drawn."""
-    points = zip(reversed(curve.smooth.steps), reversed(curve.smooth.values), strict=True)
-    places = (scale.place(curve, *point) for point in points)
-    return next((place for place in places if place is not None), None)
-
-
-def _spread(heights: Sequence[float]) -> list[float]:
-    """Heights in ascending order, moved as little as needed to be a line apart."""
-    placed: list[float] = []
-    for height in heights:
-        placed.append(max(height, placed[-1] + LINE_HEIGHT) if placed else height)
-    lowest = HEIGHT - LINE_HEIGHT / 2
-    for index in reversed(range(len(placed))):
-        placed[index] = min(placed[index], lowest)
-        lowest = placed[index] - LINE_HEIGHT
-    return placed
-
-
-def _shortened(label: str) -> str:
-    return label if len(label) <= LONGEST_LABEL else f"{label[: LONGEST_LABEL - 1]}…"
 
 
 def _table(

@@ -1,9 +1,9 @@
 """One colour for each unit, the same in terminal, picture and page.
 
-Every colour has a contrast of 3 or more on white and on the page's dark ground. The five units
-of the paper stay at least 19 apart (CIE76) for every kind of colour vision, the spare colours
-at least 12 from them and from each other. More than that does not fit between the two grounds,
-so curves also differ in dashes and labels.
+Every colour has a contrast of 3 or more on white and on the page's dark ground. For every kind of
+colour vision, the five compared units stay at least 19 apart (CIE76), all units of the paper 16,
+and the spare colours 12 from the five and from each other. Few colours fit between the two
+grounds, so curves can also be told apart by their dashes and labels.
 """
 
 from collections.abc import Iterable

@@ -1,6 +1,11 @@
 """A comparison as Markdown."""
 
+import re
+
 from rda.report.comparison import Comparison
+
+MARKUP = re.compile(r"[\\`*\[\]|]|(?<!\w)_|_(?!\w)|<(?! )")
+"""What Markdown may read as markup: "_" within a word and "<" before a space are text."""
 
 
 def render_markdown(comparison: Comparison) -> str:
@@ -21,4 +26,4 @@ def _line(*cells: str) -> str:
 
 def escaped(text: str) -> str:
     """Text from a record, in which no character is markup."""
-    return "".join(f"\\{letter}" if letter in "\\`*_[]<|" else letter for letter in text)
+    return MARKUP.sub(r"\\\g<0>", text)

@@ -13,8 +13,9 @@ from markupsafe import Markup
 
 from rda import __version__
 from rda.labels import RDA_LABELS
-from rda.report.chart import HEIGHT, SCALE, over_steps, over_time
+from rda.report.chart import SCALE, over_steps, over_time
 from rda.report.comparison import Comparison
+from rda.report.geometry import HEIGHT
 from rda.report.summary import WINDOW
 from rda.report.wording import listed
 

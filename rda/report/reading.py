@@ -1,7 +1,7 @@
 """A run's record as one snapshot of plain values, whatever its files hold.
 
 A record may be of a run that is still going on, of an older version, or edited by hand. A report
-reads each file once. An odd value in one record never stops the report on the others.
+reads each file once. A record that cannot be read never stops the report on the others.
 """
 
 import math
@@ -101,8 +101,7 @@ def read_run(record: Record, last: int = 0) -> Run:
     task, status = describe_task(record.settings), record.status
     names = dict.fromkeys((task.metric, "loss"))
     wanted = [f"{part}{name}" for part in ("", "validation_") for name in names]
-    step = _count(status.step) or 0
-    seconds = _number(status.seconds) or 0.0
+    step, seconds = status.step, status.seconds if 0 < status.seconds < math.inf else 0.0
     timings = list(zip(*record.timing(), strict=True))
     if seconds > 0:
         timings.append((step, seconds))
@@ -110,14 +109,14 @@ def read_run(record: Record, last: int = 0) -> Run:
         name=printable(record.name),
         settings=record.settings,
         task=task,
-        state=_text(status.state) or "unknown",
-        reason=_text(status.reason),
+        state=printable(status.state) or "unknown",
+        reason=printable(status.reason),
         step=step,
         seconds=seconds,
-        goal_step=_count(status.goal_step),
-        trailing_goal_step=_count(status.trailing_goal_step),
-        validation=_entry(status.best, f"validation_{task.metric}"),
-        test=_entry(status.test, f"test_{task.metric}"),
+        goal_step=status.goal_step,
+        trailing_goal_step=status.trailing_goal_step,
+        validation=status.best.get(f"validation_{task.metric}"),
+        test=status.test.get(f"test_{task.metric}"),
         columns={
             name: Points(*(record.tail(name, last) if last else record.curve(name)))
             for name in wanted
@@ -186,23 +185,3 @@ def _facts(entry: Mapping[str, Any], prefix: str = "", depth: int = 0) -> Iterat
 def _git(state: Mapping[str, Any]) -> str:
     changes = " with uncommitted changes" if state.get("dirty") is True else ""
     return f"{shown(state.get('commit'))}{changes}"
-
-
-def _text(value: object) -> str:
-    return "" if value is None else printable(str(value))
-
-
-def _count(value: object) -> int | None:
-    if isinstance(value, bool) or not isinstance(value, int):
-        return None
-    return value if value >= 0 else None
-
-
-def _number(value: object) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    return float(value) if abs(value) < math.inf else None
-
-
-def _entry(values: object, name: str) -> float | None:
-    return _number(values.get(name)) if isinstance(values, dict) else None

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -19,6 +19,26 @@ from rda.training.settings import full_settings, small_settings
 from rda.training.status import Status
 
 NOT_FINITE = float("nan")
+
+
+@dataclass(frozen=True)
+class Outside:
+    """Guess the next number."""
+
+    name = "guess"
+    title = "Guessing"
+    metric = "accuracy"
+    goal = None
+    lower_is_better = False
+    reference = ""
+
+    numbers: int = 3
+
+
+@pytest.fixture
+def outside() -> type[Outside]:
+    """A task as a user writes one, outside of the package."""
+    return Outside
 
 
 @pytest.fixture

@@ -66,6 +66,7 @@ def test_every_unit_of_the_paper_has_its_own_colour():
 def test_no_kind_of_colour_vision_takes_two_colours_for_one():
     five = [COLOURS[unit] for unit in COMPARED]
     assert min(distance(*pair) for pair in combinations(five, 2)) >= 19
+    assert min(distance(*pair) for pair in combinations(COLOURS.values(), 2)) >= 16
     assert min(distance(*pair) for pair in combinations((*five, *SPARE), 2)) >= 12
 
 

@@ -9,11 +9,11 @@ from html.parser import HTMLParser
 from itertools import pairwise
 
 import pytest
-from own_task import Outside
 
 from rda.labels import COMPARED
-from rda.report.chart import HEIGHT, over_steps
+from rda.report.chart import over_steps
 from rda.report.comparison import build_comparison
+from rda.report.geometry import HEIGHT
 from rda.report.markdown import render_markdown
 from rda.report.page import render_page
 from rda.report.wording import MISSING
@@ -112,7 +112,7 @@ def test_the_page_says_what_the_records_say(records, tmp_path):
     words = Page(paths.page.read_text(encoding="utf-8")).words
     for fact in (
         "Multiple sequence copy",
-        "Copy again and again",
+        "Remember and repeat symbols again and again",
         "RDA-exp-tanh reached accuracy > 0.99, the first so far, at step 101",
         "> 90, failed",
         "the loss broke",
@@ -318,8 +318,8 @@ class TestWhatIsSaid:
         assert "RDA-exp-tanh, seed 7" in page_of(runs).words
 
     @pytest.mark.parametrize("unit", ["Mine", "RDA-exp-tanh"])
-    def test_a_task_from_outside_is_not_measured_by_the_paper(self, write_own_run, unit):
-        record = write_own_run("mine", unit, Outside(numbers=4), rows=curve(9), step=9)
+    def test_a_task_from_outside_is_not_measured_by_the_paper(self, write_own_run, outside, unit):
+        record = write_own_run("mine", unit, outside(numbers=4), rows=curve(9), step=9)
         page = page_of([record])
         assert "Guess the next number." in page.words
         assert "paper" not in page.words.lower()
@@ -327,11 +327,11 @@ class TestWhatIsSaid:
         assert "paper" not in render_markdown(build_comparison([record]))
 
     def test_settings_unlike_the_defaults_of_a_task_from_outside_are_named(
-        self, write_own_run, monkeypatch
+        self, write_own_run, outside, monkeypatch
     ):
-        usual = write_own_run("usual", "Mine", Outside()).settings
+        usual = write_own_run("usual", "Mine", outside()).settings
         monkeypatch.setattr("rda.report.summary.full_settings", lambda task, unit: usual)
-        record = write_own_run("mine", "Mine", Outside(numbers=4), rows=curve(9), step=9)
+        record = write_own_run("mine", "Mine", outside(numbers=4), rows=curve(9), step=9)
         comparison = build_comparison([record])
         assert comparison.difference_note == "unlike the defaults: numbers 4"
         assert "Unlike the defaults, all runs have numbers 4." in page_of([record]).words
