@@ -24,3 +24,18 @@ def is_transformed(tensors: Iterable[Tensor]) -> bool:
         traced = torch.compiler.is_compiling()
         return traced or any(forward_ad.unpack_dual(x).tangent is not None for x in tensors)
     return torch._C._functorch.maybe_current_level() is not None
+
+
+def check_allocated(tensor: Tensor, name: str = "a tensor") -> None:
+    """Raise for freed memory (`untyped_storage().resize_(0)`), where torch itself may crash."""
+    if (
+        not torch.compiler.is_compiling()
+        and type(tensor) in (Tensor, nn.Parameter)
+        and torch._C._has_storage(tensor)
+        and not tensor.data_ptr()
+        and not (tensor.is_meta or tensor._is_zerotensor() or tensor.numel() == 0)
+        and not is_transformed((tensor,))
+    ):
+        raise RuntimeError(
+            f"{name} should be allocated, got shape {tuple(tensor.shape)} with its storage freed"
+        )
