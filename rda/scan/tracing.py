@@ -1,10 +1,23 @@
 """What is being done with tensors: traced, transformed, differentiated, or nothing of that."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import TypeVar
 
 import torch
 from torch import Tensor, nn
 from torch.autograd import forward_ad
+
+Function = TypeVar("Function", bound=Callable[..., object])
+
+
+def constant_when_traced(function: Function) -> Function:
+    """Let torch.compile call the function while it traces, and record the result as a constant.
+
+    This is torch.compiler.assume_constant_result, which imports torch._dynamo: two seconds at
+    every start, for people who never compile too.
+    """
+    function._dynamo_marked_constant = True  # type: ignore[attr-defined]
+    return function
 
 
 def is_plain(tensor: Tensor) -> bool:

@@ -125,7 +125,8 @@ def freed(*shape, dtype=None):
     return made
 
 from rda.functional import scan
-x, cell, projected, w = torch.randn(5, 2, 3), rda.RDACell(3, 4), torch.ones(5, 2, 16), torch.randn(12, 4)
+x, projected, w = torch.randn(5, 2, 3), torch.ones(5, 2, 16), torch.randn(12, 4)
+cell = rda.RDACell(3, 4)
 for engine in ("cpu", "torch", "reference"):
     layer, broken = (rda.RDA(3, 4, engine=engine) for _ in range(2))
     broken.weight_hh_l0.data.untyped_storage().resize_(0)
