@@ -21,9 +21,13 @@ def constant_when_traced(function: Function) -> Function:
 
 
 def is_plain(tensor: Tensor) -> bool:
-    """Whether this is a tensor with numbers, and nobody records what is done with it."""
-    traced = torch.compiler.is_compiling() or torch._C._get_tracing_state() is not None
-    return type(tensor) in (Tensor, nn.Parameter) and not traced
+    """Whether this tensor has values, and nothing records what is done with it."""
+    return (
+        type(tensor) in (Tensor, nn.Parameter)
+        and not torch.compiler.is_compiling()
+        and torch._C._get_tracing_state() is None
+        and not torch._C._len_torch_dispatch_stack()
+    )
 
 
 def is_differentiated(tensors: Iterable[Tensor | None]) -> bool:
@@ -31,12 +35,27 @@ def is_differentiated(tensors: Iterable[Tensor | None]) -> bool:
     return torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in tensors)
 
 
+def is_traced_for_later() -> bool:
+    """Whether torch.export or torch.jit.trace records a program that will run in any grad mode."""
+    return torch.compiler.is_exporting() or torch._C._get_tracing_state() is not None
+
+
 def is_transformed(tensors: Iterable[Tensor]) -> bool:
     """Whether this is inside torch.func (vmap, jvp, ...) or a tensor has a forward gradient."""
-    if forward_ad._current_level >= 0:
-        traced = torch.compiler.is_compiling()
-        return traced or any(forward_ad.unpack_dual(x).tangent is not None for x in tensors)
-    return torch._C._functorch.maybe_current_level() is not None
+    if torch._C._functorch.maybe_current_level() is not None:
+        return True
+    if forward_ad._current_level < 0:
+        return False
+    compiling = torch.compiler.is_compiling()
+    return compiling or any(forward_ad.unpack_dual(x).tangent is not None for x in tensors)
+
+
+def is_batched(tensors: Iterable[Tensor | None]) -> bool:
+    """Whether one of these stands for several: torch.autograd.grad with `is_grads_batched`.
+
+    Such a tensor is only known by having no storage of its own.
+    """
+    return any(x is not None and not torch._C._has_storage(x) for x in tensors)
 
 
 def check_allocated(tensor: Tensor, name: str = "a tensor") -> None:
