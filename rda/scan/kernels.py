@@ -115,7 +115,7 @@ def run_forward(
     kernel = KERNELS[engine]()
     dtype = stored_dtype(engine, state_dtype(input.dtype))
     if start is not None:
-        start = LogState(*map(_in_memory, start))
+        start = LogState(*map(in_memory, start))
     elif not kernel.takes_no_start:
         start = from_nothing(input, recurrent_weight.shape[1])
     trace = kernel.forward(
@@ -136,10 +136,10 @@ def run_forward(
 
 
 def _ready(tensor: Tensor, dtype: torch.dtype) -> Tensor:
-    return _in_memory(in_dtype(tensor, dtype))
+    return in_memory(in_dtype(tensor, dtype))
 
 
-def _in_memory(tensor: Tensor) -> Tensor:
+def in_memory(tensor: Tensor) -> Tensor:
     """The tensor's values in contiguous memory, because kernels read them by their address.
 
     A negation that torch only notes in a bit (`z.conj().imag`) and a zero tensor without storage
@@ -184,12 +184,12 @@ def run_backward(
     if kept.output.dtype != dtype:
         kept = kept._replace(output=choices.f_o(choices.f_h(kept.averages)))
     lengths = _ready_lengths(lengths, input)
-    start = None if r0 is None else _in_memory(r0)
+    start = None if r0 is None else in_memory(r0)
     if start is None and not kernel.takes_no_start:
         start = from_nothing(input, recurrent_weight.shape[1]).r
     d_projected, d_r0, d_l0 = kernel.backward(
         _ready(d_output, dtype),
-        FinalGradient(*(None if part is None else _in_memory(part) for part in (d_r, d_l))),
+        FinalGradient(*(None if part is None else in_memory(part) for part in (d_r, d_l))),
         _ready(recurrent_weight, dtype),
         start,
         kept,

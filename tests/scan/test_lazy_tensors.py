@@ -10,7 +10,7 @@ from torch.nn.utils.rnn import pack_padded_sequence
 import rda
 from rda.functional import LogState, scan
 
-ENGINES = ("cpu", "torch", "reference")
+ENGINES = ("cpu", "eager", "reference")
 
 
 @pytest.fixture(params=ENGINES)
@@ -105,7 +105,7 @@ def run_apart(code):
 def test_zero_tensors_without_storage_are_zeros():
     run_apart("""
 zero, x = torch._efficientzerotensor, torch.randn(5, 2, 3)
-for engine in ("cpu", "torch", "reference"):
+for engine in ("cpu", "eager", "reference"):
     layer = rda.RDA(3, 4, engine=engine)
     ones, zeros = torch.ones(1, 2, 4), torch.zeros(1, 2, 4)
     assert torch.equal(layer(zero((5, 2, 3)))[0], layer(torch.zeros(5, 2, 3))[0])
@@ -127,7 +127,7 @@ def freed(*shape, dtype=None):
 from rda.functional import scan
 x, projected, w = torch.randn(5, 2, 3), torch.ones(5, 2, 16), torch.randn(12, 4)
 cell = rda.RDACell(3, 4)
-for engine in ("cpu", "torch", "reference"):
+for engine in ("cpu", "eager", "reference"):
     layer, broken = (rda.RDA(3, 4, engine=engine) for _ in range(2))
     broken.weight_hh_l0.data.untyped_storage().resize_(0)
     calls = {
