@@ -149,3 +149,56 @@ def test_a_dispatch_mode_sees_the_scan(x):
     assert "rda.scan.default" in names
     with FlopCounterMode(display=False):
         layer(x)
+
+
+class Step(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.cell = rda.RDACell(3, 4)
+
+    def forward(self, x, average, weight):
+        state = self.cell(x, (average, weight))
+        return self.cell.readout(state), state.weight
+
+
+class Baseline(nn.Module):
+    def __init__(self, name):
+        super().__init__()
+        self.layer = rda.build(name, 3, 4, num_layers=2)
+
+    def forward(self, x):
+        output, _ = self.layer(x)
+        return output + 1
+
+
+@pytest.mark.parametrize("name", ["RDA", "RWA", "LSTM", "GRU"])
+def test_symbolic_trace_takes_a_layer_as_one_node(name, x):
+    model = Baseline(name)
+    traced = torch.fx.symbolic_trace(model)
+    assert [n.target for n in traced.graph.nodes if n.op == "call_module"] == ["layer"]
+    assert torch.equal(traced(x), model(x))
+
+
+def test_symbolic_trace_takes_states_lengths_and_cells(x):
+    class Ragged(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = rda.RDA(3, 4)
+
+        def forward(self, x, average, weight, lengths):
+            output, state = self.layer(x, (average, weight), lengths=lengths)
+            return output, state.average
+
+    lengths, state = torch.tensor([5, 2]), (torch.randn(1, 2, 4), torch.rand(1, 2, 4))
+    for model, given in (
+        (Ragged(), (x, *state, lengths)),
+        (Step(), (x[0], state[0][0], state[1][0])),
+    ):
+        traced = torch.fx.symbolic_trace(model)
+        for found, expected in zip(traced(*given), model(*given), strict=True):
+            assert torch.equal(found, expected)
+
+
+def test_symbolic_trace_of_a_bare_layer_says_what_to_do():
+    with pytest.raises(TypeError, match="should trace a model that contains it"):
+        torch.fx.symbolic_trace(rda.RDA(3, 4))

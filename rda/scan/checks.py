@@ -6,7 +6,7 @@ from torch import Tensor
 from rda.activations import Choices
 from rda.equations import LogState
 from rda.precision import state_dtype
-from rda.scan.tracing import check_allocated
+from rda.scan.tracing import check_allocated, is_plain
 
 
 def check_type(name: str, value: object, kind: type) -> None:
@@ -98,8 +98,8 @@ def check_lengths(lengths: Tensor, input: Tensor) -> None:
         )
     if lengths.dtype not in (torch.int32, torch.int64):
         raise ValueError(f"lengths should be int32 or int64, got {lengths.dtype}")
-    # Reading values on another device would wait for it, and tracing has none to read.
-    if lengths.device.type == "cpu" and not torch.compiler.is_compiling() and lengths.numel():
+    # Reading values on another device would wait for it, and while tracing there are none.
+    if lengths.device.type == "cpu" and is_plain(lengths) and lengths.numel():
         shortest, longest = int(lengths.min()), int(lengths.max())
         if shortest < 0 or longest > input.shape[0]:
             raise ValueError(

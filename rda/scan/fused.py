@@ -46,7 +46,7 @@ def _forward(
     keep: bool,
     engine: str,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
-    choices = Choices(attention, hidden, output, discount)
+    choices = Choices.named(attention, hidden, output, discount)
     return run_forward(
         input, input_weight, bias, recurrent_weight, _state(r0, l0), choices, lengths, reverse,
         keep, engine,
@@ -89,7 +89,7 @@ def _(
     keep: bool,
     engine: str,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
-    choices = Choices(attention, hidden, output, discount)
+    choices = Choices.named(attention, hidden, output, discount)
     time, batch, units = input.shape[0], input.shape[1], recurrent_weight.shape[1]
     sequence = (time, batch, units)
     saved = (time, batch, choices.input_blocks * units)
@@ -130,7 +130,7 @@ def _backward_pass(
     kept = Kept(output_sequence, averages, saved, slopes)
     found = run_backward(
         d_output, d_r, d_l, input, input_weight, recurrent_weight, r0, kept,
-        Choices(attention, hidden, output, discount), lengths, reverse, needs_input, engine,
+        Choices.named(attention, hidden, output, discount), lengths, reverse, needs_input, engine,
     )  # fmt: skip
     wide = state_dtype(input.dtype)
     dtypes = [stored_dtype(engine, wide)] * 4 + [wide] * 2
@@ -190,7 +190,7 @@ def _(
 
 def _setup_context(ctx: Any, inputs: Sequence[Any], output: Sequence[Tensor]) -> None:
     *names, reverse, keep, engine = inputs[7:]
-    _remember(ctx, inputs[:7], output, Choices(*names), reverse, engine)
+    _remember(ctx, inputs[:7], output, Choices.named(*names), reverse, engine)
     ctx.mark_non_differentiable(*output[3:])
     ctx.kept = keep
 
