@@ -135,7 +135,7 @@ def test_baselines_keep_torchs_argument_name_and_errors(name):
 
 def test_a_unit_that_is_no_name():
     with pytest.raises(TypeError, match="unit should be a name, got: int"):
-        rda.build(3, 3, 4)
+        rda.build(3, 3, 4)  # type: ignore[call-overload]
     with pytest.raises(TypeError, match="attention"):
         rda.build("RWA", 3, 4, attention="exp")
 

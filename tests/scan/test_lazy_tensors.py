@@ -87,7 +87,7 @@ def test_a_gradient_that_comes_back_negated_is_read_with_its_sign(engine):
     outputs = (output, *state)
     gradients = [torch.randn_like(part) for part in outputs]
     found, expected = (
-        torch.autograd.grad(outputs, layer.parameters(), given, retain_graph=True)
+        torch.autograd.grad(outputs, list(layer.parameters()), given, retain_graph=True)
         for given in (list(map(negated, gradients)), gradients)
     )
     for mine, wanted in zip(found, expected, strict=True):
