@@ -78,7 +78,7 @@ SUBJECTS: dict[str, Callable[[int, int], nn.Module]] = {
     "RWA": partial(rda.build, "RWA"),
     "rda's LSTM": partial(rda.build, "LSTM"),
     "rda's GRU": partial(rda.build, "GRU"),
-    **{f"RDA, engine {name}": partial(rda.RDA, engine=name) for name in ENGINES},
+    **{f"RDA, engine {name}": partial(rda.build, "RDA", engine=name) for name in ENGINES},
     "RDA, engine reference": partial(rda.RDA, engine="reference"),
     "RDA, engine reference, compiled": CompiledSteps,
     "FlashRNN LSTM": FlashLSTM,

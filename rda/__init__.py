@@ -1,6 +1,11 @@
 """The Recurrent Discounted Attention unit (arXiv 1705.08480) for PyTorch."""
 
+import sys
 from importlib import import_module
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec
+from importlib.util import find_spec
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -31,7 +36,7 @@ __all__ = [
     "training",
 ]
 
-# Found at first use, so that the command line answers without waiting for torch.
+# Imported at first use, so that the command line answers without waiting for torch.
 _HOME = {
     "RDA": "rda.layers",
     "RWA": "rda.layers",
@@ -74,3 +79,40 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
+
+
+class _AfterTorch(MetaPathFinder):
+    """Imports the units right after torch, if a program imports rda first and torch later.
+
+    They register our operators, without which torch.export.load and torch.jit.load cannot read a
+    model that contains them.
+    """
+
+    def find_spec(self, name: str, *_: object) -> ModuleSpec | None:
+        if name != "torch":
+            return None
+        sys.meta_path.remove(self)
+        spec = find_spec(name)
+        if spec is not None and spec.loader is not None:
+            execute = spec.loader.exec_module
+
+            def execute_and_register(module: ModuleType) -> None:
+                execute(module)
+                if not _is_importing():
+                    import_module("rda.layers")
+
+            spec.loader.exec_module = execute_and_register  # type: ignore[method-assign]
+        return spec
+
+
+def _is_importing() -> bool:
+    """Whether a module of ours is what imports torch: its own imports go on after that."""
+    ours = (module for name, module in [*sys.modules.items()] if name.startswith("rda."))
+    specs = (getattr(module, "__spec__", None) for module in ours)
+    return any(getattr(spec, "_initializing", False) for spec in specs)
+
+
+if "torch" in sys.modules:
+    import_module("rda.layers")
+else:
+    sys.meta_path.insert(0, _AfterTorch())

@@ -6,6 +6,7 @@ stands here twice: as printed, and as its logarithm, which no logit can overflow
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal, Self
 
 import torch
 from torch import Tensor, nn
@@ -14,6 +15,8 @@ from torch.nn import functional as F
 from rda.names import look_up
 
 Activation = Callable[[Tensor], Tensor]
+AttentionName = Literal["exp", "relu", "softplus", "sigmoid"]
+OutputName = Literal["identity", "tanh"]
 
 
 def identity(x: Tensor) -> Tensor:
@@ -69,10 +72,15 @@ class Choices:
     (an attention callable must be non-negative and monotonically increasing).
     """
 
-    attention: str | Activation = "exp"
-    hidden: str | Activation = "identity"
-    output: str | Activation = "tanh"
+    attention: AttentionName | Activation = "exp"
+    hidden: OutputName | Activation = "identity"
+    output: OutputName | Activation = "tanh"
     discount: bool = True
+
+    @classmethod
+    def named(cls, attention: str, hidden: str, output: str, discount: bool) -> Self:
+        """From strings that no type checker has seen, such as an operator's arguments."""
+        return cls(attention, hidden, output, discount)  # type: ignore[arg-type]
 
     def __post_init__(self) -> None:
         _ = self.f_a, self.f_h, self.f_o

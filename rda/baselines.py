@@ -1,33 +1,52 @@
-"""The paper's baselines: torch's LSTM and GRU with section 6.1's initialisation.
+"""The paper's baselines: torch's LSTM and GRU with the initialisation of section 6.1.
 
-On a GPU that can, they run in our own engine; elsewhere in torch's.
+On a GPU they run in our own engines where those can serve, otherwise in torch's implementation.
 """
 
 from collections.abc import Callable
 from itertools import chain
-from typing import Any
+from typing import Any, Final, Literal, get_args
 
 import torch
 from torch import Tensor, nn
-from torch.nn.utils.rnn import PackedSequence
+from torch.fx import Proxy
+from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 from rda.checks import check_flag
 from rda.initialisation import bias_gates_, xavier_gates_
 from rda.names import look_up
+from rda.scan.checks import check_lengths
 from rda.scan.cuda import gated
 from rda.scan.cuda.choosing import WAYS, quickest
 from rda.scan.cuda.launching import Layer, Run, product_for
+from rda.scan.dispatch import EngineUnavailableError
+from rda.scan.engines import ENGINES
+from rda.scan.kernels import in_memory
 from rda.scan.tracing import is_plain, is_transformed
 from rda.stacking import run_stack
+from rda.unit import record_call
+
+EngineName = Literal["auto", "torch", "block", "cuda", "grid", "graph"]
+TORCH: Final = "torch"
+"""The engine that is torch's own implementation: cuDNN on a GPU."""
 
 
 def _packed(states: list[Tensor]) -> Any:
-    """As torch hands them out: a tuple, or the only one."""
+    """The states as torch returns them: a tuple, or the only one itself."""
     return states[0] if len(states) == 1 else tuple(states)
 
 
+def _check_engine_name(engine: object) -> None:
+    names = get_args(EngineName)
+    if isinstance(engine, str) and engine in ENGINES and engine not in WAYS:
+        raise ValueError(
+            f"engine {engine!r} runs RDA and RWA alone. LSTM and GRU take: {', '.join(names)}"
+        )
+    look_up("engine", engine, dict.fromkeys(names))
+
+
 class _Baseline(nn.RNNBase):
-    """Initialisation and a learned start for a recurrent layer of torch's."""
+    """A recurrent layer of torch's with our initialisation, a learned start, and our engines."""
 
     weight_hh_l0: nn.Parameter
     _learned_names: tuple[str, ...]
@@ -39,11 +58,11 @@ class _Baseline(nn.RNNBase):
         self,
         *args: Any,
         learn_initial_state: bool = False,
-        engine: str = "auto",
+        engine: EngineName = "auto",
         **options: Any,
     ) -> None:
         check_flag("learn_initial_state", learn_initial_state)
-        look_up("engine", engine, dict.fromkeys(("auto", "torch")))
+        _check_engine_name(engine)
         self.engine = engine
         super().__init__(*args, **options)
         self.learn_initial_state = learn_initial_state
@@ -72,11 +91,23 @@ class _Baseline(nn.RNNBase):
             if hasattr(self, name):
                 nn.init.zeros_(getattr(self, name))
 
-    def forward(self, input: Any, hx: Any = None) -> Any:
+    def forward(self, input: Any, hx: Any = None, *, lengths: Tensor | None = None) -> Any:
+        """As torch's own forward, with one more argument.
+
+        Args:
+            input: as in torch.
+            hx: as in torch; None means the learned start, where there is one.
+            lengths: (batch,) integers from 1 to time, the number of steps of each sequence in a
+                padded batch, as in `rda.RDA`.
+        """
+        if isinstance(input, Proxy):
+            return record_call(self, input, hx, lengths=lengths)
+        if lengths is not None:
+            return self._forward_ragged(input, hx, lengths)
         if hx is None and self.learn_initial_state:
             hx = _packed(self._learned_start(input))
-        name = self._way(input)
-        if name is None:
+        name = self._choose(input)
+        if name == TORCH:
             return super().forward(input, hx)
         states: list[Tensor | None] = [None] * len(self._learned_names)
         if hx is not None:
@@ -84,6 +115,17 @@ class _Baseline(nn.RNNBase):
             states = [hx] if len(states) == 1 else list(hx)
         output, final = self._run_ours(WAYS[name].run, input, states)
         return output, _packed(final)
+
+    def _forward_ragged(self, input: Any, hx: Any, lengths: Tensor) -> Any:
+        if not isinstance(input, Tensor) or input.dim() != 3:
+            kind = "unbatched input" if isinstance(input, Tensor) else "a PackedSequence"
+            raise ValueError(f"{type(self).__name__}: lengths should be None for {kind}")
+        check_lengths(lengths, input.transpose(0, 1) if self.batch_first else input)
+        steps = input.shape[1 if self.batch_first else 0]
+        packed = pack_padded_sequence(input, lengths.cpu(), self.batch_first, enforce_sorted=False)
+        output, final = self.forward(packed, hx)
+        padded, _ = pad_packed_sequence(output, self.batch_first, total_length=steps)
+        return padded, final
 
     def _learned_start(self, input: Tensor | PackedSequence) -> list[Tensor]:
         starts = [getattr(self, name) for name in self._learned_names]
@@ -95,24 +137,43 @@ class _Baseline(nn.RNNBase):
             batch = input.shape[0 if self.batch_first else 1]
         return [start.unsqueeze(1).expand(-1, batch, -1).contiguous() for start in starts]
 
-    def _way(self, input: Any) -> str | None:
-        """What runs this on a GPU instead of cuDNN: same weights, same results."""
-        if self.engine == "torch" or not torch.backends.cudnn.enabled or self.proj_size:
-            return None
+    def _choose(self, input: Any) -> str:
+        """The engine for this input. A name that cannot serve raises; `auto` takes the quickest."""
+        if self.engine == TORCH:
+            return TORCH
+        reason = self._obstacle(input)
+        if reason is None:
+            batch = input.shape[0 if self.batch_first else 1]
+            layer = Layer.on(input, self.hidden_size, self._gates, batch)
+            if self.engine == "auto":
+                return quickest(layer) or TORCH
+            reason = WAYS[self.engine].obstacle(layer)
+        elif self.engine == "auto":
+            return TORCH
+        if reason is not None:
+            raise EngineUnavailableError(f"engine {self.engine!r} cannot serve this call: {reason}")
+        return self.engine
+
+    def _obstacle(self, input: Any) -> str | None:
+        """Why torch's own implementation has to run, whatever the size and the GPU; or None."""
         if not isinstance(input, Tensor) or input.dim() != 3 or not input.numel():
-            return None
-        dtypes = (torch.float32, torch.bfloat16)
-        if input.dtype not in dtypes or torch.is_autocast_enabled("cuda"):
-            return None
+            return "it takes a batch of sequences of one length, at least one, as a 3-D tensor"
+        if input.device.type != "cuda":
+            return f"it runs on an NVIDIA GPU, and the tensors are on {input.device.type}"
+        if self.proj_size:
+            return "it has no projection of the hidden state (proj_size)"
+        if input.dtype not in (torch.float32, torch.bfloat16):
+            return f"it takes float32 and bfloat16, and the input is {input.dtype}"
+        if not torch.backends.cudnn.enabled or torch.is_autocast_enabled("cuda"):
+            return "it needs torch.backends.cudnn enabled and autocast disabled"
         if not is_plain(input) or is_transformed(chain([input], self.parameters())):
-            return None
-        batch = input.shape[0 if self.batch_first else 1]
-        return quickest(Layer.on(input, self.hidden_size, self._gates, batch))
+            return "torch.compile, torch.func and forward-mode derivatives need torch's own"
+        return None
 
     def engine_for(self, input: Tensor) -> str:
-        """What runs this layer on such an input."""
-        name = self._way(input)
-        if name is not None:
+        """The name of what runs this layer on such an input."""
+        name = self._choose(input)
+        if name != TORCH:
             return name
         return "cuDNN" if input.is_cuda and torch.backends.cudnn.enabled else "torch.nn"
 
@@ -138,11 +199,11 @@ class _Baseline(nn.RNNBase):
         dtype = torch.bfloat16 if product == "bf16" else torch.float32
 
         def run_group(k: int, below: Tensor) -> tuple[Tensor, list[Tensor]]:
-            start = [None if state is None else state[k].float().contiguous() for state in states]
+            start = [None if state is None else in_memory(state[k].float()) for state in states]
             reverse = directions == 2 and k % 2 == 1
-            weights = [weight.to(dtype).contiguous() for weight in self.all_weights[k]]
+            weights = [in_memory(weight.to(dtype)) for weight in self.all_weights[k]]
             output, *final = self._run_direction(
-                below.contiguous(), start, weights, reverse, run, product
+                in_memory(below), start, weights, reverse, run, product
             )
             return output, final
 

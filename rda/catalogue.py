@@ -1,20 +1,19 @@
 """The units of the paper under its own labels."""
 
 from collections.abc import Callable
-from typing import Any
-
-from torch import nn
+from typing import Any, Literal, overload
 
 from rda.baselines import GRU, LSTM
-from rda.labels import RDA_LABELS, UNIT_LABELS
+from rda.labels import RDA_LABELS, UNIT_LABELS, RDALabel, unit_label
 from rda.layers import RDA, RWA
-from rda.names import look_up
+
+Unit = RDA | RWA | LSTM | GRU
 
 
-def _labelled(label: str, attention: str, output: str) -> Callable[..., nn.Module]:
+def _labelled(label: str, attention: str, output: str) -> Callable[..., RDA]:
     choices: dict[str, Any] = {"attention": attention, "hidden": "identity", "output": output}
 
-    def construct(input_size: int, hidden_size: int, **options: Any) -> nn.Module:
+    def construct(input_size: int, hidden_size: int, **options: Any) -> RDA:
         for name in choices.keys() & options.keys():
             raise TypeError(f"{name} is fixed by the label {label}; call rda.RDA to choose it")
         return RDA(input_size, hidden_size, **choices, **options)
@@ -22,7 +21,7 @@ def _labelled(label: str, attention: str, output: str) -> Callable[..., nn.Modul
     return construct
 
 
-_CONSTRUCTORS: dict[str, Callable[..., nn.Module]] = {
+_CONSTRUCTORS: dict[str, Callable[..., Unit]] = {
     **{label: _labelled(label, *choices) for label, choices in RDA_LABELS.items()},
     "RWA": RWA,
     "LSTM": LSTM,
@@ -31,15 +30,25 @@ _CONSTRUCTORS: dict[str, Callable[..., nn.Module]] = {
 UNITS = {label: _CONSTRUCTORS[label] for label in UNIT_LABELS}
 
 
-def build(name: str, input_size: int, hidden_size: int, **options: Any) -> nn.Module:
-    """A unit of the paper with section 6.1's initialisation.
+@overload
+def build(name: RDALabel, input_size: int, hidden_size: int, **options: Any) -> RDA: ...
+@overload
+def build(name: Literal["RWA"], input_size: int, hidden_size: int, **options: Any) -> RWA: ...
+@overload
+def build(name: Literal["LSTM"], input_size: int, hidden_size: int, **options: Any) -> LSTM: ...
+@overload
+def build(name: Literal["GRU"], input_size: int, hidden_size: int, **options: Any) -> GRU: ...
+@overload
+def build(name: str, input_size: int, hidden_size: int, **options: Any) -> Unit: ...
+def build(name: str, input_size: int, hidden_size: int, **options: Any) -> Unit:
+    """A unit of the paper with the initialisation of section 6.1.
 
     Args:
         name: "RDA-exp-tanh", "RDA-sigmoid-id", "RWA", "LSTM" or "GRU", or another RDA-f_a-f_o of
-            section 6.2, such as "RDA-softplus-id".
-        input_size: features of the input at each step.
-        hidden_size: units.
-        **options: whatever the unit's class takes, such as `batch_first` or
+            section 6.2, such as "RDA-softplus-id". "RDA" is RDA-exp-tanh.
+        input_size: number of input features at each step.
+        hidden_size: number of units.
+        **options: any option of the unit's class, such as `batch_first` or
             `learn_initial_state`.
     """
-    return look_up("unit", name, UNITS)(input_size, hidden_size, **options)
+    return UNITS[unit_label(name)](input_size, hidden_size, **options)

@@ -1,15 +1,18 @@
 """One step of a unit as a module: what nn.LSTMCell is to nn.LSTM."""
 
+from typing import TYPE_CHECKING
+
 import torch
 from torch import Tensor, nn
+from torch.fx import Proxy
 
-from rda.activations import Activation, Choices
+from rda.activations import Activation, AttentionName, Choices, OutputName
 from rda.checks import check_input, check_state
 from rda.equations import LogState, no_history, output
 from rda.precision import autocast_off, compute_dtype, state_dtype
 from rda.scan.dispatch import scan_layer
 from rda.state import State, from_log, to_log
-from rda.unit import Device, UnitModule
+from rda.unit import Device, UnitModule, record_call
 
 
 class _Cell(UnitModule):
@@ -42,6 +45,8 @@ class _Cell(UnitModule):
             state: (average, weight), each (batch, hidden_size) or (hidden_size); None is no
                 history.
         """
+        if isinstance(input, Proxy):
+            return record_call(self, input, state)
         weight_ih, weight_hh, bias = self._group("")
         check_input(input, weight_ih, (1, 2), type(self).__name__)
         dtype = compute_dtype(input, weight_ih)
@@ -61,10 +66,16 @@ class _Cell(UnitModule):
             shaped = LogState(*(part.view(started.r.shape) for part in stepped))
             return from_log(shaped, dtype if state is None else state[0].dtype)
 
+    if TYPE_CHECKING:
+        __call__ = forward
+
     def readout(self, state: tuple[Tensor, Tensor]) -> Tensor:
-        """RDA.output: o_t = f_o(h_t) of a state, what a layer puts out at that step."""
-        hidden = self.choices.f_h(state[0])
-        return output(hidden, self.choices).to(compute_dtype(state[0], self.weight_ih))
+        """RDA.output: o_t = f_o(h_t) of a state, the output of a layer at that step."""
+        average, weight = state[0], self.weight_ih
+        # torch.fx traces without values, so it cannot ask for autocast on the state's device.
+        traced = isinstance(average, Proxy)
+        dtype = weight.dtype if traced else compute_dtype(average, weight)
+        return output(self.choices.f_h(average), self.choices).to(dtype)
 
     def _start(
         self, input: Tensor, state: tuple[Tensor, Tensor] | None, dtype: torch.dtype
@@ -101,9 +112,9 @@ class RDACell(_Cell):
         device: Device = None,
         dtype: torch.dtype | None = None,
         *,
-        attention: str | Activation = "exp",
-        hidden: str | Activation = "identity",
-        output: str | Activation = "tanh",
+        attention: AttentionName | Activation = "exp",
+        hidden: OutputName | Activation = "identity",
+        output: OutputName | Activation = "tanh",
     ) -> None:
         choices = Choices(attention, hidden, output)
         super().__init__(input_size, hidden_size, bias, device, dtype, choices)

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from rda.precision import autocast_casts, state_dtype
+from rda.scan.tracing import check_allocated
 from rda.state import State
 
 
@@ -81,6 +82,7 @@ def check_features(input: Tensor, weight: Tensor, owner: str) -> None:
             f"{owner}: Input and parameter tensors are not at the same device, found input "
             f"tensor at {input.device} and parameter tensor at {weight.device}"
         )
+    check_allocated(input, f"{owner}: input")
 
 
 def check_state(
@@ -112,4 +114,5 @@ def check_state(
                 f"{owner}: Input and state tensors are not at the same device, found input "
                 f"tensor at {device} and state {name} at {part.device}"
             )
+        check_allocated(part, f"{owner}: state {name}")
     return State(*state)

@@ -1,6 +1,21 @@
-"""The units under the paper's labels, as data: read without loading torch."""
+"""The units under the paper's labels, as data: nothing here imports torch."""
 
-from rda.names import unknown_name
+from typing import Literal
+
+from rda.names import look_up
+
+RDALabel = Literal[
+    "RDA",
+    "RDA-exp-tanh",
+    "RDA-exp-id",
+    "RDA-sigmoid-tanh",
+    "RDA-sigmoid-id",
+    "RDA-softplus-tanh",
+    "RDA-softplus-id",
+    "RDA-relu-tanh",
+    "RDA-relu-id",
+]
+"""For type checkers: what `rda.build` makes an `rda.RDA` of."""
 
 ATTENTION_LABELS = ("exp", "sigmoid", "softplus", "relu")
 OUTPUT_LABELS = {"tanh": "tanh", "id": "identity"}
@@ -18,13 +33,9 @@ COMPARED = ("RDA-exp-tanh", "RDA-sigmoid-id", "RWA", "LSTM", "GRU")
 UNIT_LABELS = (*COMPARED, *(label for label in RDA_LABELS if label not in COMPARED))
 
 DEFAULT = "RDA-exp-tanh"
-"""What the label "RDA" alone stands for."""
+"""The label that "RDA" alone stands for."""
 
 
 def unit_label(name: str) -> str:
-    """The full label of a unit; an error with the nearest label where there is none."""
-    if name == "RDA":
-        return DEFAULT
-    if name not in UNIT_LABELS:
-        raise ValueError(unknown_name("unit", name, UNIT_LABELS))
-    return name
+    """The full label of a unit. An unknown name is an error that tells the nearest label."""
+    return look_up("unit", name, {"RDA": DEFAULT, **{label: label for label in UNIT_LABELS}})

@@ -2,7 +2,8 @@
 
 import torch
 
-from rda.activations import Activation, Choices
+from rda.activations import Activation, AttentionName, Choices, OutputName
+from rda.scan.engines import EngineName
 from rda.sequence import SequenceLayer
 from rda.unit import Device
 
@@ -52,11 +53,11 @@ class RDA(SequenceLayer):
         device: Device = None,
         dtype: torch.dtype | None = None,
         *,
-        attention: str | Activation = "exp",
-        hidden: str | Activation = "identity",
-        output: str | Activation = "tanh",
+        attention: AttentionName | Activation = "exp",
+        hidden: OutputName | Activation = "identity",
+        output: OutputName | Activation = "tanh",
         learn_initial_state: bool = False,
-        engine: str = "auto",
+        engine: EngineName = "auto",
     ) -> None:
         conventions = (num_layers, bias, batch_first, dropout, bidirectional, device, dtype)
         options = (Choices(attention, hidden, output), learn_initial_state, engine)
@@ -85,7 +86,7 @@ class RWA(SequenceLayer):
         dtype: torch.dtype | None = None,
         *,
         learn_initial_state: bool = False,
-        engine: str = "auto",
+        engine: EngineName = "auto",
     ) -> None:
         conventions = (num_layers, bias, batch_first, dropout, bidirectional, device, dtype)
         options = (self._default_choices, learn_initial_state, engine)

@@ -1,9 +1,11 @@
 """A unit over sequences: layout, layers, directions, packing and states, as torch.nn.LSTM."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, overload
 
 import torch
 from torch import Tensor, nn
+from torch.fx import Proxy
 from torch.nn.utils.rnn import PackedSequence
 
 from rda.activations import Choices
@@ -21,7 +23,7 @@ from rda.precision import autocast_off, compute_dtype, in_dtype, state_dtype
 from rda.scan.dispatch import check_engine_name, scan_layer
 from rda.stacking import run_stack
 from rda.state import State, from_log, to_log
-from rda.unit import Device, UnitModule
+from rda.unit import Device, UnitModule, record_call
 
 GivenState = tuple[Tensor, Tensor] | None
 
@@ -92,33 +94,61 @@ class SequenceLayer(UnitModule):
     def flatten_parameters(self) -> None:
         """Does nothing: the weights need no particular layout. For code written for nn.LSTM."""
 
+    @overload
     def forward(
-        self, input: Tensor | PackedSequence, state: GivenState = None
+        self, input: Tensor, state: GivenState = None, *, lengths: Tensor | None = None
+    ) -> tuple[Tensor, State]: ...
+    @overload
+    def forward(
+        self, input: PackedSequence, state: GivenState = None, *, lengths: None = None
+    ) -> tuple[PackedSequence, State]: ...
+    def forward(
+        self,
+        input: Tensor | PackedSequence,
+        state: GivenState = None,
+        *,
+        lengths: Tensor | None = None,
     ) -> tuple[Tensor | PackedSequence, State]:
         """The output of every step and the final state.
 
         Args:
-            input: (time, batch, input_size), (batch, time, input_size) where `batch_first`,
+            input: (time, batch, input_size), or (batch, time, input_size) with `batch_first`, or
                 (time, input_size) for one sequence without a batch, or a PackedSequence.
             state: (average, weight), each (num_layers * directions, batch, hidden_size), or
-                without the batch for unbatched input. None and zeros both mean no history,
-                unless the start is learned: then None is the learned one.
+                without the batch for unbatched input. None and zeros both mean no history. With
+                `learn_initial_state`, None means the learned start.
+            lengths: (batch,) integers from 0 to time, the number of steps of each sequence in a
+                padded batch. The output is zero after a sequence's end, its final state is the one
+                at its end, and the padding has no influence.
 
         Returns:
-            The output, laid out as the input with directions * hidden_size features, and the
-            `State` to pass on when the sequence goes on.
+            The output, in the layout of the input with directions * hidden_size features, and the
+            `State` to pass on when the sequence continues.
         """
+        if isinstance(input, Proxy):
+            return record_call(self, input, state, lengths=lengths)
         if isinstance(input, PackedSequence):
+            if lengths is not None:
+                raise ValueError(
+                    f"{type(self).__name__}: lengths should be None for a PackedSequence"
+                )
             return self._forward_packed(input, state)
         check_input(input, self.weight_ih_l0, (2, 3), type(self).__name__)
         if input.dim() == 2:
+            if lengths is not None:
+                raise ValueError(
+                    f"{type(self).__name__}: lengths should be None for unbatched input"
+                )
             return self._forward_unbatched(input, state)
         sequence = input.transpose(0, 1) if self.batch_first else input
         checked = None
         if state is not None:
             checked = self._check_batched(state, sequence, sequence.shape[1])
-        output, final = self._run(sequence, checked, None)
+        output, final = self._run(sequence, checked, lengths)
         return output.transpose(0, 1) if self.batch_first else output, final
+
+    if TYPE_CHECKING:
+        __call__ = forward
 
     def _forward_unbatched(self, input: Tensor, state: GivenState) -> tuple[Tensor, State]:
         checked = None

@@ -1,7 +1,10 @@
 """What a cell and a layer have in common: their choices and their parameters."""
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
+from torch.fx import Proxy
 from torch.nn.utils import parametrize
 
 from rda.activations import Choices
@@ -101,6 +104,16 @@ class UnitModule(nn.Module):
             if getattr(mine, name) != getattr(default, name)
         )
         return "".join(different)
+
+
+def record_call(module: nn.Module, input: Proxy, *arguments: Any, **options: Any) -> Any:
+    """The call as one node of a torch.fx graph, which torch.fx itself does for torch.nn alone."""
+    tracer: Any = input.tracer
+    path = tracer.path_of_module(module)
+    if not path:
+        raise TypeError(f"{type(module).__name__}: torch.fx should trace a model that contains it")
+    given = {name: value for name, value in options.items() if value is not None}
+    return tracer.create_proxy("call_module", path, (input, *arguments), given)
 
 
 def _shown(choice: object) -> str:

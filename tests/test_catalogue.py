@@ -1,6 +1,7 @@
 """The five units of the paper, with section 6.1's initialisation."""
 
 import math
+from typing import get_args
 
 import pytest
 import torch
@@ -8,6 +9,7 @@ from torch import nn
 
 import rda
 from rda.catalogue import UNITS
+from rda.labels import RDA_LABELS, RDALabel, unit_label
 
 
 @pytest.mark.parametrize("name", UNITS)
@@ -133,6 +135,46 @@ def test_baselines_keep_torchs_argument_name_and_errors(name):
 
 def test_a_unit_that_is_no_name():
     with pytest.raises(TypeError, match="unit should be a name, got: int"):
-        rda.build(3, 3, 4)
+        rda.build(3, 3, 4)  # type: ignore[call-overload]
     with pytest.raises(TypeError, match="attention"):
         rda.build("RWA", 3, 4, attention="exp")
+
+
+def test_rda_is_a_label_for_the_default():
+    assert rda.build("RDA", 3, 4).choices == rda.RDA(3, 4).choices
+    assert unit_label("RDA") == "RDA-exp-tanh"
+    assert [unit_label(label) for label in UNITS] == list(UNITS)
+    with pytest.raises(ValueError, match="unknown unit 'RDX'"):
+        unit_label("RDX")
+    assert set(get_args(RDALabel)) == {"RDA", *RDA_LABELS}
+
+
+@pytest.mark.parametrize("name", ["LSTM", "GRU"])
+class TestEnginesOfBaselines:
+    def test_one_that_cannot_serve_raises_with_the_reason(self, name):
+        unit = rda.build(name, 3, 4, engine="cuda")
+        with pytest.raises(rda.EngineUnavailableError, match="the tensors are on cpu"):
+            unit(torch.randn(5, 2, 3))
+        with pytest.raises(rda.EngineUnavailableError, match="sequences of one length"):
+            unit(nn.utils.rnn.pack_sequence([torch.randn(3, 3), torch.randn(2, 3)]))
+
+    @pytest.mark.parametrize("engine", ["cpu", "eager", "reference"])
+    def test_one_for_rda_alone_is_refused_with_the_others(self, name, engine):
+        with pytest.raises(ValueError, match=f"'{engine}' runs RDA and RWA alone.*auto, torch"):
+            rda.build(name, 3, 4, engine=engine)
+
+    def test_torch_is_torchs_own(self, name):
+        unit = rda.build(name, 3, 4, engine="torch")
+        assert unit.engine_for(torch.randn(5, 2, 3)) == "torch.nn"
+
+    def test_an_unknown_one_gets_the_nearest_name(self, name):
+        with pytest.raises(ValueError, match="Did you mean 'cuda'"):
+            rda.build(name, 3, 4, engine="cudda")
+        with pytest.raises(TypeError, match="engine should be a name, got: list"):
+            rda.build(name, 3, 4, engine=[])
+
+
+def test_plain_pytorch_code_is_called_eager():
+    with pytest.raises(ValueError, match="plain PyTorch code is 'eager'"):
+        rda.RDA(3, 4, engine="torch")
+    assert rda.RDA(3, 4, engine="eager")(torch.randn(5, 2, 3))[0].shape == (5, 2, 4)

@@ -245,6 +245,11 @@ def packed_without_a_state(unit):
     )
 
 
+@row
+def lengths_of_a_padded_batch(unit):
+    return error_of(unit.make(), torch.randn(5, 2, 3), lengths=torch.tensor([5, 2]))
+
+
 # States
 
 
@@ -363,6 +368,7 @@ CALLS = {
     "state of wrong layers": lambda unit: (torch.randn(5, 2, 3), unit.state(2, 2, 4)),
     "state of a wrong size": lambda unit: (torch.randn(5, 2, 3), unit.state(1, 2, 5)),
     "state without a batch": lambda unit: (torch.randn(5, 2, 3), unit.state(1, 4)),
+    "state of rank 4": lambda unit: (torch.randn(5, 2, 3), unit.state(1, 1, 2, 4)),
     "state with a batch, input without": lambda unit: (
         torch.randn(5, 3),
         unit.state(1, 1, 4),
@@ -432,6 +438,37 @@ for title, options in CONSTRUCTIONS.items():
     )
 
 
+# Cells
+
+
+CELLS = {
+    "nn.LSTM": nn.LSTMCell,
+    "nn.GRU": nn.GRUCell,
+    "RDA": rda.RDACell,
+    "RWA": rda.RWACell,
+}
+
+
+@row
+def cell_with_hidden_size_0(unit):
+    return error_of(CELLS[unit.name], 3, 0)
+
+
+@row
+def cell_with_input_size_0(unit):
+    return error_of(CELLS[unit.name], 0, 4)
+
+
+@row
+def cell_with_a_negative_hidden_size(unit):
+    return error_of(CELLS[unit.name], 3, -1)
+
+
+@row
+def cell_called_with_a_state_of_rank_4(unit):
+    return error_of(CELLS[unit.name](3, 4), torch.randn(2, 3), unit.state(1, 1, 2, 4))
+
+
 # The module
 
 
@@ -468,6 +505,12 @@ def all_weights(unit):
     every = [part for group in layer.all_weights for part in group]
     complete = all(a is b for a, b in zip(every, layer.parameters(), strict=True))
     return f"{len(layer.all_weights)} groups, all: {complete}"
+
+
+@row
+def what_torch_keeps_beside_the_weights(unit):
+    names = ("_flat_weights", "_all_weights", "mode", "get_expected_hidden_size", "proj_size")
+    return ", ".join(name for name in names if hasattr(unit.make(), name)) or "none"
 
 
 @row

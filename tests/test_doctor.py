@@ -38,7 +38,7 @@ def test_an_engine_without_its_kernel_is_told_with_the_reason(monkeypatch, capsy
     assert main(["doctor", "--units", "8"]) == 0
     told = capsys.readouterr().out
     assert "cpu         cannot serve: no C++ compiler found" in told
-    assert "engine torch" in told
+    assert "engine eager" in told
 
 
 @pytest.mark.needs_compiler

@@ -151,3 +151,32 @@ def test_a_light_history_is_carried_exactly_and_differentiably(logit, dtype):
     assert_finite(gradient=gradient)
     if dtype == torch.float64:
         assert_finite(second=torch.autograd.grad(gradient.square().sum(), x)[0])
+
+
+@pytest.mark.parametrize("engine", ["cpu", "eager", "reference"])
+@pytest.mark.parametrize(
+    ("dtype", "steps_behind", "grows"),
+    [
+        (torch.float32, 1e6, True),
+        (torch.float32, 1e7, False),
+        (torch.float64, 1e7, True),
+        (torch.float64, 1e14, True),
+    ],
+)
+def test_a_float32_average_over_millions_of_steps_stops_gaining_weight(
+    engine, dtype, steps_behind, grows
+):
+    """The limit that docs/conventions.md states: new steps still count, with a share that is stuck.
+
+    One more step with attention 1 and features of 1, after an average of 0 with that much weight.
+    """
+    undiscounted = Choices("exp", "identity", "identity", discount=False)
+    step = torch.tensor([1.0, 50.0, 0.0], dtype=dtype).view(1, 1, 3)  # u, g with tanh g = 1, a
+    start = torch.full((1, 1), steps_behind, dtype=dtype).log()
+    state = rda.functional.LogState(torch.zeros(1, 1, dtype=dtype), start)
+    weight = torch.zeros(2, 1, dtype=dtype)
+    _, final = scan(step, weight, state, undiscounted, engine=engine)
+    assert (final.l > start).item() is grows
+    # log d is rounded to half an ulp of 16 (or 32), and that is the relative error of the share.
+    bound = 32 * torch.finfo(dtype).eps
+    assert final.r.item() == pytest.approx(1 / (steps_behind + 1), rel=bound)

@@ -26,6 +26,12 @@ def test_import_rda_pulls_in_torch_alone():
     assert new - {"rda", "torch"} <= set(sys.stdlib_module_names)
 
 
+def test_the_first_unit_does_not_wait_for_torchs_compiler():
+    """It takes longer to import than all the rest, and most people never compile."""
+    code = "import sys, torch, rda; rda.RDA, rda.RDACell, rda.build; print(*sys.modules)"
+    assert "torch._dynamo" not in python(code).split()
+
+
 @pytest.fixture(scope="module")
 def make_venv():
     spec = importlib.util.spec_from_file_location("make_venv", ROOT / "tools" / "make_venv.py")

@@ -95,3 +95,74 @@ def test_a_learned_initial_state_gets_a_gradient():
         assert learned
         for part in learned:
             assert part.grad.abs().min() > 0, unit
+
+
+UNITS = {
+    "layer": lambda: rda.RDA(2, 3),
+    "cell": lambda: rda.RDACell(2, 3),
+    "RWA": lambda: rda.RWA(2, 3),
+}
+
+
+def loss_of(unit):
+    def loss(x):
+        found = unit(x)
+        output = found.average if isinstance(found, rda.State) else found[0]
+        return output.square().sum()
+
+    return loss
+
+
+@pytest.fixture(params=UNITS)
+def loss_and_input(request):
+    torch.manual_seed(0)
+    unit = UNITS[request.param]().double()
+    x = torch.randn(*((4, 2) if request.param == "cell" else (4, 1, 2)), dtype=torch.float64)
+    return loss_of(unit), x
+
+
+def hessian_by_two_backward_passes(loss, x):
+    return torch.autograd.functional.hessian(loss, x)
+
+
+def test_hessians_of_torch_func_are_those_of_autograd(loss_and_input):
+    loss, x = loss_and_input
+    expected = hessian_by_two_backward_passes(loss, x)
+    torch.testing.assert_close(torch.func.hessian(loss)(x), expected)
+    torch.testing.assert_close(torch.func.jacrev(torch.func.jacrev(loss))(x), expected)
+    direction = torch.randn_like(x)
+    _, pushed = torch.func.jvp(torch.func.grad(loss), (x,), (direction,))
+    torch.testing.assert_close(pushed, torch.tensordot(expected, direction, x.dim()))
+
+
+def test_several_gradients_in_one_backward_pass(loss_and_input):
+    """torch.autograd.grad(is_grads_batched=True), and what torch builds on it."""
+    loss, x = loss_and_input
+
+    def squares(x):
+        return torch.stack([loss(x), loss(2 * x)])
+
+    one_by_one = torch.autograd.functional.jacobian(squares, x)
+    at_once = torch.autograd.functional.jacobian(squares, x, vectorize=True)
+    torch.testing.assert_close(at_once, one_by_one)
+    expected = hessian_by_two_backward_passes(loss, x)
+    found = torch.autograd.functional.hessian(loss, x, vectorize=True)
+    torch.testing.assert_close(found, expected)
+
+
+@pytest.mark.parametrize("engine", ["cpu", "eager"])
+def test_batched_gradients_reach_every_parameter(engine, randn):
+    layer = rda.RDA(2, 3, num_layers=2, bidirectional=True, dtype=torch.float64, engine=engine)
+    packed = pack_padded_sequence(randn(3, 3, 2), LENGTHS, enforce_sorted=False)
+    output, final = layer(packed, (randn(4, 3, 3), randn(4, 3, 3).exp()))
+    outputs = (output.data, *final)
+    several = [randn(5, *part.shape) for part in outputs]
+    at_once = torch.autograd.grad(
+        outputs, layer.parameters(), several, is_grads_batched=True, retain_graph=True
+    )
+    for k in range(5):
+        one = torch.autograd.grad(
+            outputs, layer.parameters(), [part[k] for part in several], retain_graph=True
+        )
+        for found, expected in zip(at_once, one, strict=True):
+            torch.testing.assert_close(found[k], expected)

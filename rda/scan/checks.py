@@ -6,6 +6,7 @@ from torch import Tensor
 from rda.activations import Choices
 from rda.equations import LogState
 from rda.precision import state_dtype
+from rda.scan.tracing import check_allocated, is_plain
 
 
 def check_type(name: str, value: object, kind: type) -> None:
@@ -83,19 +84,22 @@ def check_state(state: LogState, input: Tensor, hidden_size: int) -> None:
             raise ValueError(f"state.{name} should be {dtype}, got {part.dtype}")
         if part.device != input.device:
             raise RuntimeError(f"state.{name} should be on {input.device}, found on {part.device}")
+        check_allocated(part, f"state.{name}")
 
 
 def check_lengths(lengths: Tensor, input: Tensor) -> None:
     """One integer a row, from 0 to the number of steps."""
     check_type("lengths", lengths, Tensor)
+    check_allocated(lengths, "lengths")
+    check_allocated(input, "input")  # it is masked before an engine sees it
     if tuple(lengths.shape) != (input.shape[1],):
         raise RuntimeError(
             f"lengths should be ({input.shape[1]},), one a row, got {tuple(lengths.shape)}"
         )
     if lengths.dtype not in (torch.int32, torch.int64):
         raise ValueError(f"lengths should be int32 or int64, got {lengths.dtype}")
-    # Reading values on another device would wait for it, and tracing has none to read.
-    if lengths.device.type == "cpu" and not torch.compiler.is_compiling() and lengths.numel():
+    # Reading values on another device would wait for it, and while tracing there are none.
+    if lengths.device.type == "cpu" and is_plain(lengths) and lengths.numel():
         shortest, longest = int(lengths.min()), int(lengths.max())
         if shortest < 0 or longest > input.shape[0]:
             raise ValueError(

@@ -32,8 +32,15 @@ class Selection(NamedTuple):
 
 def check_engine_name(engine: object) -> None:
     """Raise for a name that is neither `auto` nor an engine's."""
-    if engine != "auto":
-        look_up("engine", engine, {"auto": None, **ENGINES})
+    if engine == "auto":
+        return
+    names = ("auto", *ENGINES)
+    if engine == "torch":
+        raise ValueError(
+            "unknown engine 'torch'. It means torch's own LSTM and GRU; for RDA and RWA, plain "
+            f"PyTorch code is 'eager'. Valid names: {', '.join(names)}"
+        )
+    look_up("engine", engine, dict.fromkeys(names))
 
 
 def select(engine: str, input: Tensor, choices: Choices, *others: Tensor) -> Selection:

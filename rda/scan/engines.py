@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -18,6 +18,7 @@ from rda.scan.cuda.launching import PRODUCTS, Layer, product_for
 from rda.scan.kernels import KERNELS, Kernel
 from rda.scan.tracing import is_transformed
 
+EngineName = Literal["auto", "block", "cuda", "grid", "graph", "cpu", "eager", "reference"]
 Scan = Callable[..., tuple[Tensor, LogState]]
 
 
@@ -110,7 +111,7 @@ def _gpu_scan(name: str, input: Tensor, *arguments: Any) -> tuple[Tensor, LogSta
     return run(input, *arguments, engine=f"{name} {product_for(input.dtype, units)}")
 
 
-KERNELS.update(cpu=_cpu_kernel, torch=lambda: eager)
+KERNELS.update(cpu=_cpu_kernel, eager=lambda: eager)
 
 ENGINES: dict[str, Engine] = {
     "block": _gpu_engine(
@@ -128,10 +129,10 @@ ENGINES: dict[str, Engine] = {
         _cpu_obstacle,
         partial(fused.scan, engine="cpu"),
     ),
-    "torch": Engine(
+    "eager": Engine(
         "plain PyTorch with its backward written out, on any device",
         _fused_obstacle,
-        partial(fused.scan, engine="torch"),
+        partial(fused.scan, engine="eager"),
     ),
     "reference": Engine(
         "a Python loop over the equations, on any device, with any callable",

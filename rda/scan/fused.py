@@ -23,7 +23,7 @@ from rda.scan.kernels import (
     run_forward,
     stored_dtype,
 )
-from rda.scan.tracing import is_differentiated, is_plain
+from rda.scan.tracing import is_batched, is_differentiated, is_plain, is_traced_for_later
 
 # The engine `graph` keeps buffers of its own, which torch.compile's own graphs must not own.
 _TAGS = (torch.Tag.cudagraph_unsafe,)
@@ -46,7 +46,7 @@ def _forward(
     keep: bool,
     engine: str,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
-    choices = Choices(attention, hidden, output, discount)
+    choices = Choices.named(attention, hidden, output, discount)
     return run_forward(
         input, input_weight, bias, recurrent_weight, _state(r0, l0), choices, lengths, reverse,
         keep, engine,
@@ -89,7 +89,7 @@ def _(
     keep: bool,
     engine: str,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
-    choices = Choices(attention, hidden, output, discount)
+    choices = Choices.named(attention, hidden, output, discount)
     time, batch, units = input.shape[0], input.shape[1], recurrent_weight.shape[1]
     sequence = (time, batch, units)
     saved = (time, batch, choices.input_blocks * units)
@@ -130,7 +130,7 @@ def _backward_pass(
     kept = Kept(output_sequence, averages, saved, slopes)
     found = run_backward(
         d_output, d_r, d_l, input, input_weight, recurrent_weight, r0, kept,
-        Choices(attention, hidden, output, discount), lengths, reverse, needs_input, engine,
+        Choices.named(attention, hidden, output, discount), lengths, reverse, needs_input, engine,
     )  # fmt: skip
     wide = state_dtype(input.dtype)
     dtypes = [stored_dtype(engine, wide)] * 4 + [wide] * 2
@@ -189,9 +189,10 @@ def _(
 
 
 def _setup_context(ctx: Any, inputs: Sequence[Any], output: Sequence[Tensor]) -> None:
-    *names, reverse, _, engine = inputs[7:]
-    _remember(ctx, inputs[:7], output, Choices(*names), reverse, engine)
+    *names, reverse, keep, engine = inputs[7:]
+    _remember(ctx, inputs[:7], output, Choices.named(*names), reverse, engine)
     ctx.mark_non_differentiable(*output[3:])
+    ctx.kept = keep
 
 
 def _remember(
@@ -211,10 +212,13 @@ def _remember(
 def _backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
     def through_the_op(*arguments: Any) -> Sequence[Tensor | None]:
         *tensors, kept, choices, lengths, reverse, needs_input, engine = arguments
+        names = (choices.attention, choices.hidden, choices.output, choices.discount)
+        if not ctx.kept:
+            output, _, _, *others = scan_op(*ctx.saved_tensors[:7], *names, reverse, True, engine)
+            kept = Kept(output, *others)
         found: Sequence[Tensor] = scan_backward_op(
-            *tensors, *kept, lengths, choices.attention, choices.hidden, choices.output,
-            choices.discount, reverse, needs_input, engine,
-        )  # fmt: skip
+            *tensors, *kept, lengths, *names, reverse, needs_input, engine
+        )
         return found
 
     return *_gradients(ctx, gradients, through_the_op), *[None] * 8
@@ -223,10 +227,10 @@ def _backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
 def _gradients(
     ctx: Any, gradients: Sequence[Tensor | None], backward: Callable[..., Sequence[Tensor | None]]
 ) -> list[Tensor | None]:
-    """Of the six differentiable inputs; `backward` is called as `run_backward` is."""
+    """The gradients of the six differentiable inputs; `backward` is called as `run_backward` is."""
     tensors = ctx.saved_tensors
     differentiated = tensors[:6]
-    if torch.is_grad_enabled():
+    if torch.is_grad_enabled() or is_batched(gradients):
         return _reference_gradients(ctx, differentiated, tensors[6], gradients[:3])
     input, input_weight, _, recurrent_weight, r0 = tensors[:5]
     lengths, *kept = tensors[6:]
@@ -249,24 +253,30 @@ def _gradients(
 def _reference_gradients(
     ctx: Any, inputs: Sequence[Any], lengths: Tensor | None, gradients: Sequence[Tensor | None]
 ) -> list[Tensor | None]:
-    """For second derivatives: the same gradients, from a graph that autograd can go through."""
+    """The same gradients from operations that torch can differentiate again and batch."""
+    again = torch.is_grad_enabled()
+    needed = [k for k in range(6) if ctx.needs_input_grad[k]]
+    if not again:
+        inputs = [None if x is None else x.detach() for x in inputs]
+        for k in needed:
+            inputs[k].requires_grad_()
     input, input_weight, bias, recurrent_weight, r0, l0 = inputs
-    output, final = reference.scan(
-        input, input_weight, bias, recurrent_weight, _state(r0, l0), ctx.choices, lengths,
-        ctx.reverse,
-    )  # fmt: skip
+    with torch.enable_grad():
+        output, final = reference.scan(
+            input, input_weight, bias, recurrent_weight, _state(r0, l0), ctx.choices, lengths,
+            ctx.reverse,
+        )  # fmt: skip
     reached = [
         (result, gradient)
         for result, gradient in zip((output, *final), gradients, strict=True)
         if gradient is not None and result.requires_grad
     ]
-    needed = [k for k in range(6) if ctx.needs_input_grad[k]]
     results: list[Tensor | None] = [None] * 6
     found = torch.autograd.grad(
         [result for result, _ in reached],
         [inputs[k] for k in needed],
         [gradient for _, gradient in reached],
-        create_graph=True,
+        create_graph=again,
         allow_unused=True,
     )
     for k, gradient in zip(needed, found, strict=True):
@@ -308,14 +318,16 @@ def scan(
 ) -> tuple[Tensor, LogState]:
     """The op as an engine's `scan`."""
     tensors = (input, input_weight, bias, recurrent_weight, *(start or (None, None)))
-    keep = is_differentiated(tensors)
     if not is_plain(input):
+        # What is traced for later may run without gradients, where all that is kept is a waste:
+        # if it does need gradients, its backward pass computes what is missing again.
+        keep = is_differentiated(tensors) and not is_traced_for_later()
         output, r, l, *_ = scan_op(
             *tensors, lengths, choices.attention, choices.hidden, choices.output,
             choices.discount, reverse, keep, engine,
         )  # fmt: skip
         return output, LogState(r, l)
-    if keep:
+    if is_differentiated(tensors):
         output, r, l = _PlainScan.apply(  # type: ignore[no-untyped-call]
             *tensors, lengths, choices, reverse, engine
         )

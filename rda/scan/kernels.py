@@ -10,6 +10,7 @@ from torch import Tensor
 from rda.activations import Choices
 from rda.equations import LogState, no_history
 from rda.precision import in_dtype, state_dtype
+from rda.scan.tracing import check_allocated
 
 
 class Trace(NamedTuple):
@@ -114,7 +115,7 @@ def run_forward(
     kernel = KERNELS[engine]()
     dtype = stored_dtype(engine, state_dtype(input.dtype))
     if start is not None:
-        start = LogState(start.r.contiguous(), start.l.contiguous())
+        start = LogState(*map(in_memory, start))
     elif not kernel.takes_no_start:
         start = from_nothing(input, recurrent_weight.shape[1])
     trace = kernel.forward(
@@ -135,7 +136,19 @@ def run_forward(
 
 
 def _ready(tensor: Tensor, dtype: torch.dtype) -> Tensor:
-    return in_dtype(tensor, dtype).contiguous()
+    return in_memory(in_dtype(tensor, dtype))
+
+
+def in_memory(tensor: Tensor) -> Tensor:
+    """The tensor's values in contiguous memory, because kernels read them by their address.
+
+    A negation that torch only notes in a bit (`z.conj().imag`) and a zero tensor without storage
+    are written out. Freed memory is refused: its address is null.
+    """
+    if tensor.is_neg() or tensor._is_zerotensor():
+        return tensor.clone(memory_format=torch.contiguous_format)
+    check_allocated(tensor)
+    return tensor.contiguous()
 
 
 def _ready_lengths(lengths: Tensor | None, input: Tensor) -> Tensor | None:
@@ -171,12 +184,12 @@ def run_backward(
     if kept.output.dtype != dtype:
         kept = kept._replace(output=choices.f_o(choices.f_h(kept.averages)))
     lengths = _ready_lengths(lengths, input)
-    start = None if r0 is None else r0.contiguous()
+    start = None if r0 is None else in_memory(r0)
     if start is None and not kernel.takes_no_start:
         start = from_nothing(input, recurrent_weight.shape[1]).r
     d_projected, d_r0, d_l0 = kernel.backward(
         _ready(d_output, dtype),
-        FinalGradient(*(part if part is None else part.contiguous() for part in (d_r, d_l))),
+        FinalGradient(*(None if part is None else in_memory(part) for part in (d_r, d_l))),
         _ready(recurrent_weight, dtype),
         start,
         kept,

@@ -18,7 +18,7 @@ from rda.scan import dispatch
 from rda.scan.fused import scan_backward_op, scan_op
 from rda.scan.kernels import recurrent_gradient
 
-ENGINES = ("cpu", "torch")
+ENGINES = ("cpu", "eager")
 RDA_EXP_TANH, RDA_SIGMOID_ID = Choices(), Choices("sigmoid", "identity", "identity")
 RWA = Choices("exp", "tanh", "identity", discount=False)
 
@@ -500,7 +500,7 @@ def test_lengths_that_nobody_could_check_do_not_read_beyond_the_buffers(engine):
     assert torch.equal(*given)
 
 
-@pytest.mark.parametrize("engine", ["cpu", "torch", "reference"])
+@pytest.mark.parametrize("engine", ["cpu", "eager", "reference"])
 def test_a_state_is_a_tensor_of_its_own(engine):
     x, weight = torch.randn(5, 2, 12), torch.randn(9, 3, requires_grad=True)
     _, final = scan(x, weight, engine=engine)
@@ -511,7 +511,7 @@ def test_a_state_is_a_tensor_of_its_own(engine):
         part.detach_()
 
 
-@pytest.mark.parametrize("engine", ["cpu", "torch", "reference"])
+@pytest.mark.parametrize("engine", ["cpu", "eager", "reference"])
 @pytest.mark.parametrize(("time", "batch"), [(1, 1), (3, 1), (1, 2)])
 def test_what_was_given_is_left_alone(engine, time, batch):
     x, weight = torch.randn(time, batch, 12), torch.randn(9, 3)

@@ -9,6 +9,7 @@ import torch
 from rda.scan.cuda import launching, nvrtc, steps
 from rda.scan.cuda.driver import Module
 from rda.scan.cuda.launching import Constants, Layer, Pass, Pointer, pointer
+from rda.scan.tracing import constant_when_traced
 
 CHAIN, CHAINS = 128, 2
 """As in grid.cu: threads that work on the same batch rows, and such groups in a block."""
@@ -93,7 +94,7 @@ def layout(room: tuple[int, ...], units: int, gates: int, direction: str) -> Lay
 
 
 # torch.compile calls this while tracing. It takes the device alone, because sizes may be symbols.
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+@constant_when_traced
 def _room(device: torch.device) -> tuple[int, ...]:
     if not torch.cuda.is_available():
         return ENDLESS  # launching.capability assumes the best too

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from rda.scan.cuda import nvrtc
 from rda.scan.cuda.driver import Module
+from rda.scan.tracing import constant_when_traced
 
 PRODUCTS = {"tf32": 0, "fp32": 1, "bf16": 2}
 """Precisions of the matrix multiplies, with the value of the constant PRODUCT in the CUDA text."""
@@ -122,12 +123,11 @@ def obstacle(layer: Layer, oldest: int, feature: str) -> str | None:
         return "it is written for NVIDIA's GPUs"
     if layer.dtype == torch.float64:
         return "it works in float32, and the tensors are float64"
-    missing: str | None = _missing(layer.device, oldest, feature)
-    return missing
+    return _missing(layer.device, oldest, feature)
 
 
 # torch.compile calls this while tracing, so that what it traces can run on this machine.
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+@constant_when_traced
 def capability(device: torch.device) -> tuple[int, int]:
     """The GPU's compute capability; 9.0, which every engine supports, where there is no GPU."""
     return _capability(device)
@@ -138,7 +138,7 @@ def _capability(device: torch.device) -> tuple[int, int]:
     return torch.cuda.get_device_capability(device) if torch.cuda.is_available() else (9, 0)
 
 
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+@constant_when_traced
 def _missing(device: torch.device, oldest: int, feature: str) -> str | None:
     return _find_missing(device, oldest, feature)
 
