@@ -5,6 +5,7 @@ import importlib.util
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -70,8 +71,60 @@ def test_the_readme_example_runs():
     exec(compile(code, "README.md", "exec"), {})
 
 
-def test_the_readme_tree_is_the_house():
-    tree = (ROOT / "README.md").read_text().split("## The house", 1)[1]
+def test_training_and_loading_in_the_readme_work_in_two_processes(tmp_path):
+    text = (ROOT / "README.md").read_text().split("## Train, load, use", 1)[1]
+    code = re.search(r"```python\n(.*?)```", text, re.DOTALL).group(1)
+    head, loading = code.split("\nmodel = ", 1)
+    for part in (head, f"import rda, torch\nmodel = {loading}"):
+        done = subprocess.run(
+            [sys.executable, "-c", part], capture_output=True, text=True, cwd=tmp_path, check=False
+        )
+        assert done.returncode == 0, done.stderr
+    assert "MultiCopy" in done.stdout
+    assert "torch.Size([30, 2])" in done.stdout
+
+
+def test_the_text_for_a_package_index_stands_alone():
+    """There is no repository beside it, so that relative links and images would be broken."""
+    text = (ROOT / "docs" / "package.md").read_text()
+    assert not re.search(r"\]\((?!https?://)", text)
+    code = re.search(r"```python\n(.*?)```", text, re.DOTALL).group(1)
+    exec(compile(code, "package.md", "exec"), {})
+
+
+def test_the_source_distribution_holds_everything_that_is_tracked():
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    included = settings["tool"]["hatch"]["build"]["targets"]["sdist"]["include"]
+    assert all((ROOT / name).exists() for name in included)
+    if not (ROOT / ".git").exists():
+        pytest.skip("not a checkout: there is no list of tracked files to compare with")
+    tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, text=True, capture_output=True).stdout
+    tops = {line.split("/")[0] for line in tracked.splitlines()}
+    # Added by the build itself, or of use in a checkout alone.
+    assert tops - {"pyproject.toml", ".gitignore", ".ci"} == set(included)
+
+
+def test_without_the_extra_units_work_and_the_rest_says_what_to_install(tmp_path):
+    """The packages of the extra are hidden, as if they were not installed."""
+    hide = "import sys; sys.modules.update(dict.fromkeys("
+    hide += "['rich', 'matplotlib', 'jinja2', 'safetensors', 'tomli_w', 'numpy']))\n"
+    python(hide + "import rda, torch; rda.RDA(2, 3)(torch.zeros(4, 1, 2))[0].sum().backward()")
+    for use in ("rda.train('copy', 'RDA', small=True)", "rda.load('x')"):
+        code = f"{hide}import rda\ntry:\n    {use}\nexcept ModuleNotFoundError as e: print(e)"
+        assert "pip install 'rda-torch[cli]'" in python(code)
+    code = hide + "from rda.cli import main; sys.exit(main(sys.argv[1:]))"
+    for line in (["runs"], ["train", "copy", "RDA", "--small"], ["demo"]):
+        done = subprocess.run(
+            [sys.executable, "-c", code, *line], capture_output=True, text=True, cwd=tmp_path,
+            check=False,
+        )  # fmt: skip
+        assert done.returncode == 2
+        assert done.stderr.count("\n") == 1
+        assert "pip install 'rda-torch[cli]'" in done.stderr
+
+
+def test_the_tree_for_contributors_is_the_house():
+    tree = (ROOT / "CONTRIBUTING.md").read_text().split("## The house", 1)[1]
     block = re.search(r"```\n(.*?)```", tree, re.DOTALL).group(1)
     folders = [ROOT]
     named = set()
@@ -79,13 +132,13 @@ def test_the_readme_tree_is_the_house():
         indent, name = re.match(r"( *)(\S+)", line).groups()
         folders = folders[: len(indent) // 2 + 1]
         path = folders[-1] / name
-        assert path.exists(), f"the README names {path.relative_to(ROOT)}, which is not there"
+        assert path.exists(), f"the tree names {path.relative_to(ROOT)}, which is not there"
         named.add(path)
         if path.is_dir():
             folders.append(path)
     sources = {path for path in (ROOT / "rda").rglob("*.py") if path.name != "__init__.py"}
     missing = {path for path in sources if not named & {path, *path.parents} - {ROOT / "rda"}}
-    assert not missing, "not in the README's tree"
+    assert not missing, "not in the tree"
 
 
 def resolve(dotted):
@@ -101,9 +154,10 @@ def resolve(dotted):
     raise ModuleNotFoundError(dotted)
 
 
-DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 SYMBOLS = sorted(
     {symbol for path in DOCUMENTS for symbol in re.findall(r"`(rda(?:\.\w+)+)", path.read_text())}
+    - {"rda.cu"}  # a file
 )
 
 

@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from rda.cli import main
-from rda.commands.train import outcome
+from rda.commands.training import outcome
 from rda.report.comparison import build_comparison
 from rda.report.tables import comparison_table
 from rda.training.record import Record, run_folders
