@@ -81,6 +81,9 @@ def _clean_start() -> None:
     # torch.compile compiles a function at most eight times; later calls raise with fullgraph=True.
     if "torch._dynamo" in sys.modules:
         torch._dynamo.reset()
+    # "none" is inherited; training replaces it by "ieee", which torch's older switches restore.
+    for switch in (torch.backends.cuda.matmul, torch.backends.mkldnn.matmul):
+        switch.fp32_precision = "none"
     _known.cache_clear()  # tests replace the limits and obstacles from which these answers came
     dispatch._told.clear()  # each warning is shown once in a process
 
