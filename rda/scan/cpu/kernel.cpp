@@ -331,35 +331,78 @@ void pack_columns(const T* weight, int64_t rows, int64_t units, T* packed, int64
 
 // ---- Threads ----
 
-struct Barrier {
-  std::atomic<int> waiting{0}, round{0};
-  void wait(int members) {
-    if (members == 1) return;
-    const int now = round.load(std::memory_order_relaxed);
-    if (waiting.fetch_add(1, std::memory_order_acq_rel) + 1 == members) {
-      waiting.store(0, std::memory_order_relaxed);
-      round.store(now + 1, std::memory_order_release);
-      return;
+// Threads that work on the same rows share the units of every step, and a step can begin when the
+// one before is finished. A thread may be off its core for milliseconds when other processes want
+// it. So nobody waits for a thread to arrive: each takes its own share first, and then those that
+// their owners have not begun. Only a share that was begun is waited for.
+
+// A cache line of its own: two counters in one line would slow each other down.
+struct alignas(64) Counter {
+  std::atomic<int64_t> value{0};
+};
+
+struct Counters {
+  std::vector<Counter> begun, finished;
+  explicit Counters(int threads) : begun(threads), finished(threads) {}
+};
+
+inline void pause_briefly() {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#endif
+}
+
+constexpr int SPINS = 1000;  // about the 20 us that waking another thread takes
+
+// One thread's view of its team.
+struct Member {
+  Counter* begun;     // for each share, the rounds in which it was begun
+  Counter* finished;  // shares finished, over all rounds
+  int number, members;
+  int64_t round;
+
+  Member(Counters& counters, int team, int number, int members)
+      : begun(&counters.begun[team * members]), finished(&counters.finished[team]),
+        number(number), members(members), round(0) {}
+
+  // Returns when work(share) was called for every share, here or by other members.
+  template <class Work> inline void share(const Work& work) {
+    if (members == 1) return work(0);
+    const int64_t all_finished = (round + 1) * members;
+    bool is_last = false;
+    for (int i = 0; i < members && !is_last; ++i) {
+      const int candidate = (number + i) % members;
+      if (!begin(candidate)) continue;
+      work(candidate);
+      is_last = finished->value.fetch_add(1, std::memory_order_acq_rel) + 1 == all_finished;
     }
-    for (int spins = 0; round.load(std::memory_order_acquire) == now; ++spins)
-      if (spins > 4096) std::this_thread::yield();
+    ++round;
+    for (int spins = 0; finished->value.load(std::memory_order_acquire) < all_finished; ++spins)
+      if (spins < SPINS) pause_briefly();
+      else std::this_thread::yield();
+  }
+
+  bool begin(int share) {
+    std::atomic<int64_t>& rounds = begun[share].value;
+    int64_t expected = round;
+    return rounds.load(std::memory_order_relaxed) == expected &&
+           rounds.compare_exchange_strong(expected, round + 1, std::memory_order_relaxed);
   }
 };
 
-struct Share {  // what one thread of the team works on
-  int64_t row_from, row_to, pair_from, pair_to;
-  int members, team;
-};
+// How the rows are split over teams, and the pairs of blocks of units over a team's members. Rows
+// come first, because teams never wait for each other.
+struct Division {
+  int teams, members;
+  int64_t batch, pairs;
 
-// Rows first; units too where there are not enough rows to go round.
-Share share_of(int thread, int threads, int64_t batch, int64_t pairs) {
-  const int teams = (int)std::max<int64_t>(1, std::min<int64_t>(threads, batch / 8));
-  const int members = (int)std::max<int64_t>(1, std::min<int64_t>(threads / teams, pairs / 2));
-  const int team = thread / members, member = thread % members;
-  if (team >= teams) return {0, 0, 0, 0, members, -1};
-  return {batch * team / teams,    batch * (team + 1) / teams,      pairs * member / members,
-          pairs * (member + 1) / members, members, team};
-}
+  Division(int threads, int64_t batch, int64_t pairs)
+      : teams((int)std::max<int64_t>(1, std::min<int64_t>(threads, batch / 8))),
+        members((int)std::max<int64_t>(1, std::min<int64_t>(threads / teams, pairs / 2))),
+        batch(batch), pairs(pairs) {}
+  int64_t row(int team) const { return batch * team / teams; }
+  int64_t pair(int share) const { return pairs * share / members; }
+};
 
 template <class Body> void in_parallel(int threads, const Body& body) {
 #ifdef _OPENMP
@@ -437,56 +480,62 @@ inline void gates_of(const Forward<T>& x, const Sizes& n, const Packed<T>& with,
     product_unpacked<T, GATES>(rows, from, H, x.weight, H, unit, lanes, H, acc);
 }
 
+// One step for the rows of `tiles` and the blocks of units from `block_from` to `block_to`.
 template <class T, int GATES>
-void forward_share(const Forward<T>& x, const Sizes& n, const Packed<T>& with, const Share& mine,
-                   Barrier& barrier) {
-  const int64_t H = n.units;
-  const Tiles tiles(mine.row_from, mine.row_to);
-  const int64_t block_from = mine.pair_from * BACK;
-  const int64_t block_to = std::min(mine.pair_to * BACK, blocks_of<T>(H));
-  for (int64_t at = 0; at < n.time; ++at) {
-    const int64_t t = n.reverse ? n.time - 1 - at : at;
-    const T* h_from = with.hidden[at % 2];
-    T* h_to = with.hidden[1 - at % 2];
-    for (int64_t block = block_from; block < block_to; ++block) {
-      const int64_t unit = block * LANES<T>;
-      const int lanes = (int)std::min<int64_t>(LANES<T>, H - unit);
-      for (int64_t tile = 0; tile < tiles.count; ++tile) {
-        const int64_t first = tiles.start(tile);
-        const int rows = (int)(tiles.start(tile + 1) - first);
-        V<T> u[MOST_ROWS][1], acc[MOST_ROWS][GATES];
-        gates_of<T, GATES>(x, n, with, h_from, t, first, rows, block, lanes, u, acc);
-        for (int i = 0; i < rows; ++i) {
-          const int64_t row = first + i, state = row * H + unit;
-          const int64_t out = (t * n.batch + row) * H + unit;
-          T* saved = x.saved ? x.saved + (t * n.batch + row) * n.blocks * H + unit : nullptr;
-          if (x.lengths && t >= x.lengths[row]) {
-            store<T>(h_to + state, load<T>(h_from + state, lanes), lanes);
-            for (T* kept : {x.output, x.averages, x.slopes})
-              if (kept) store<T>(kept + out, all<T>(0), lanes);
-            for (int k = 0; saved && k < n.blocks; ++k) store<T>(saved + k * H, all<T>(0), lanes);
-            continue;
-          }
-          const Step<T> to = step<T>(load<T>(x.r + state, lanes), load<T>(x.l + state, lanes),
-                                     u[i][0], acc[i][0], acc[i][1], acc[i][GATES - 1], n);
-          store<T>(x.r + state, to.r, lanes);
-          store<T>(x.l + state, to.l, lanes);
-          const V<T> h = n.hidden_tanh ? tanh<T>(to.r) : to.r;
-          store<T>(h_to + state, h, lanes);
-          store<T>(x.output + out, n.output_tanh ? tanh<T>(h) : h, lanes);
-          if (x.averages) store<T>(x.averages + out, to.r, lanes);
-          if (saved) {
-            store<T>(saved, u[i][0], lanes);
-            store<T>(saved + H, to.tanh_g, lanes);
-            store<T>(saved + 2 * H, to.p, lanes);
-            if (GATES == 3) store<T>(saved + 3 * H, to.keep_slope, lanes);
-          }
-          if (x.slopes) store<T>(x.slopes + out, to.attention_slope, lanes);
+inline void forward_step(const Forward<T>& x, const Sizes& n, const Packed<T>& with,
+                         const Tiles& tiles, int64_t at, int64_t block_from, int64_t block_to) {
+  const int64_t H = n.units, t = n.reverse ? n.time - 1 - at : at;
+  const T* h_from = with.hidden[at % 2];
+  T* h_to = with.hidden[1 - at % 2];
+  for (int64_t block = block_from; block < block_to; ++block) {
+    const int64_t unit = block * LANES<T>;
+    const int lanes = (int)std::min<int64_t>(LANES<T>, H - unit);
+    for (int64_t tile = 0; tile < tiles.count; ++tile) {
+      const int64_t first = tiles.start(tile);
+      const int rows = (int)(tiles.start(tile + 1) - first);
+      V<T> u[MOST_ROWS][1], acc[MOST_ROWS][GATES];
+      gates_of<T, GATES>(x, n, with, h_from, t, first, rows, block, lanes, u, acc);
+      for (int i = 0; i < rows; ++i) {
+        const int64_t row = first + i, state = row * H + unit;
+        const int64_t out = (t * n.batch + row) * H + unit;
+        T* saved = x.saved ? x.saved + (t * n.batch + row) * n.blocks * H + unit : nullptr;
+        if (x.lengths && t >= x.lengths[row]) {
+          store<T>(h_to + state, load<T>(h_from + state, lanes), lanes);
+          for (T* kept : {x.output, x.averages, x.slopes})
+            if (kept) store<T>(kept + out, all<T>(0), lanes);
+          for (int k = 0; saved && k < n.blocks; ++k) store<T>(saved + k * H, all<T>(0), lanes);
+          continue;
         }
+        const Step<T> to = step<T>(load<T>(x.r + state, lanes), load<T>(x.l + state, lanes),
+                                   u[i][0], acc[i][0], acc[i][1], acc[i][GATES - 1], n);
+        store<T>(x.r + state, to.r, lanes);
+        store<T>(x.l + state, to.l, lanes);
+        const V<T> h = n.hidden_tanh ? tanh<T>(to.r) : to.r;
+        store<T>(h_to + state, h, lanes);
+        store<T>(x.output + out, n.output_tanh ? tanh<T>(h) : h, lanes);
+        if (x.averages) store<T>(x.averages + out, to.r, lanes);
+        if (saved) {
+          store<T>(saved, u[i][0], lanes);
+          store<T>(saved + H, to.tanh_g, lanes);
+          store<T>(saved + 2 * H, to.p, lanes);
+          if (GATES == 3) store<T>(saved + 3 * H, to.keep_slope, lanes);
+        }
+        if (x.slopes) store<T>(x.slopes + out, to.attention_slope, lanes);
       }
     }
-    barrier.wait(mine.members);
   }
+}
+
+template <class T, int GATES>
+void forward_rows(const Forward<T>& x, const Sizes& n, const Packed<T>& with, const Division& division,
+                  int team, Member& member) {
+  const Tiles tiles(division.row(team), division.row(team + 1));
+  const int64_t blocks = blocks_of<T>(n.units);
+  for (int64_t at = 0; at < n.time; ++at)
+    member.share([&](int share) {
+      forward_step<T, GATES>(x, n, with, tiles, at, division.pair(share) * BACK,
+                             std::min(division.pair(share + 1) * BACK, blocks));
+    });
 }
 
 template <class T> void forward(const Forward<T>& x, const Sizes& n) {
@@ -506,10 +555,10 @@ template <class T> void forward(const Forward<T>& x, const Sizes& n) {
   with.hidden[0] = with.bias + row * (gates + 1);
   with.hidden[1] = with.hidden[0] + state;
   const std::vector<T> zeros(x.bias ? 0 : n.blocks * H);
-  std::vector<Barrier> barriers(n.threads);
-  Barrier everyone;
+  Counters for_packing(n.threads), for_steps(n.threads);
   in_parallel(n.threads, [&](int thread, int threads) {
-    const int64_t from = blocks * thread / threads, to = blocks * (thread + 1) / threads;
+    Member(for_packing, 0, thread, threads).share([&](int share) {
+    const int64_t from = blocks * share / threads, to = blocks * (share + 1) / threads;
     if (with.is_packed) {
       pack_gates<T>(x.weight, gates, H, H, with.recurrent, from, to);
       pack_gates<T>(x.input_weight, 1, H, inputs, with.u, from, to);
@@ -517,16 +566,18 @@ template <class T> void forward(const Forward<T>& x, const Sizes& n) {
     }
     if (x.input_weight)
       pack_gates<T>(x.bias ? x.bias : zeros.data(), gates + 1, H, 1, with.bias, from, to);
-    for (int64_t i = state * thread / threads; i < state * (thread + 1) / threads; ++i) {
+    for (int64_t i = state * share / threads; i < state * (share + 1) / threads; ++i) {
       x.r[i] = x.r0[i];
       x.l[i] = x.l0[i];
       with.hidden[0][i] = n.hidden_tanh ? tanh<T>(all<T>(x.r0[i]))[0] : x.r0[i];
     }
-    everyone.wait(threads);
-    const Share mine = share_of(thread, threads, n.batch, pairs);
-    if (mine.team < 0) return;
-    if (gates == 3) forward_share<T, 3>(x, n, with, mine, barriers[mine.team]);
-    else forward_share<T, 2>(x, n, with, mine, barriers[mine.team]);
+    });
+    const Division division(threads, n.batch, pairs);
+    const int team = thread / division.members;
+    if (team >= division.teams) return;
+    Member member(for_steps, team, thread % division.members, division.members);
+    if (gates == 3) forward_rows<T, 3>(x, n, with, division, team, member);
+    else forward_rows<T, 2>(x, n, with, division, team, member);
   });
 }
 
@@ -539,78 +590,112 @@ template <class T> struct Backward {
   T *d_projected, *d_r0, *d_l0;                   // gradients that go out
 };
 
+// The gradients of one step's gates, from what came back to its output and its state.
 template <class T, int GATES>
-void backward_share(const Backward<T>& x, const Sizes& n, const T* packed, T* d_hidden,
-                    const Share& mine, Barrier& barrier) {
+inline void backward_gates(const Backward<T>& x, const Sizes& n, const T* d_hidden, int64_t at,
+                           int64_t row_from, int64_t row_to, int64_t block_from, int64_t block_to) {
   const int64_t H = n.units, row_size = n.blocks * H;
-  const Tiles tiles(mine.row_from, mine.row_to);
-  const int64_t block_from = mine.pair_from * BACK;
-  const int64_t block_to = std::min(mine.pair_to * BACK, blocks_of<T>(H));
+  const int64_t t = n.reverse ? n.time - 1 - at : at, before = n.reverse ? t + 1 : t - 1;
   const T* averages = x.averages ? x.averages : x.output;
-  for (int64_t at = n.time - 1; at >= 0; --at) {
-    const int64_t t = n.reverse ? n.time - 1 - at : at, before = n.reverse ? t + 1 : t - 1;
-    for (int64_t row = mine.row_from; row < mine.row_to; ++row) {
-      const int64_t length = x.lengths ? x.lengths[row] : n.time;
-      const bool running = t < length, is_first = n.reverse ? t == length - 1 : t == 0;
-      const T* r_before = is_first ? x.r0 + row * H : averages + (before * n.batch + row) * H;
-      for (int64_t block = block_from; block < block_to; ++block) {
-        const int64_t unit = block * LANES<T>, state = row * H + unit;
-        const int lanes = (int)std::min<int64_t>(LANES<T>, H - unit);
-        const int64_t in = (t * n.batch + row) * row_size + unit, out = (t * n.batch + row) * H + unit;
-        if (!running) {
-          for (int k = 0; k < n.blocks; ++k) store<T>(x.d_projected + in + k * H, all<T>(0), lanes);
-          continue;
-        }
-        // Gradient of this step's r: what came through time, and through h and o.
-        const V<T> o = load<T>(x.output + out, lanes);
-        V<T> d_h = load<T>(x.d_output + out, lanes);
-        if (n.output_tanh) d_h *= T(1) - o * o;
-        d_h += load<T>(d_hidden + state, lanes);
-        if (n.hidden_tanh) {
-          const V<T> h = n.output_tanh ? tanh<T>(load<T>(averages + out, lanes)) : o;
-          d_h *= T(1) - h * h;
-        }
-        const V<T> e = load<T>(x.d_r0 + state, lanes) + d_h;
-        const V<T> d_l = load<T>(x.d_l0 + state, lanes);
+  for (int64_t row = row_from; row < row_to; ++row) {
+    const int64_t length = x.lengths ? x.lengths[row] : n.time;
+    const bool running = t < length, is_first = n.reverse ? t == length - 1 : t == 0;
+    const T* r_before = is_first ? x.r0 + row * H : averages + (before * n.batch + row) * H;
+    for (int64_t block = block_from; block < block_to; ++block) {
+      const int64_t unit = block * LANES<T>, state = row * H + unit;
+      const int lanes = (int)std::min<int64_t>(LANES<T>, H - unit);
+      const int64_t in = (t * n.batch + row) * row_size + unit, out = (t * n.batch + row) * H + unit;
+      if (!running) {
+        for (int k = 0; k < n.blocks; ++k) store<T>(x.d_projected + in + k * H, all<T>(0), lanes);
+        continue;
+      }
+      // Gradient of this step's r: what came through time, and through h and o.
+      const V<T> o = load<T>(x.output + out, lanes);
+      V<T> d_h = load<T>(x.d_output + out, lanes);
+      if (n.output_tanh) d_h *= T(1) - o * o;
+      d_h += load<T>(d_hidden + state, lanes);
+      if (n.hidden_tanh) {
+        const V<T> h = n.output_tanh ? tanh<T>(load<T>(averages + out, lanes)) : o;
+        d_h *= T(1) - h * h;
+      }
+      const V<T> e = load<T>(x.d_r0 + state, lanes) + d_h;
+      const V<T> d_l = load<T>(x.d_l0 + state, lanes);
 
-        const V<T> u = load<T>(x.saved + in, lanes), tanh_g = load<T>(x.saved + in + H, lanes);
-        const Logistic<T> s = logistic<T>(load<T>(x.saved + in + 2 * H, lanes));
-        const V<T> pull = e * (u * tanh_g - load<T>(r_before + unit, lanes));
-        const V<T> d_z = e * s.up;
-        V<T> d_a = s.up * (pull * s.down + d_l);
-        const V<T> d_kept = s.down * (d_l - pull * s.up);
-        if (x.slopes) {  // zero: a step that was not seen at all, whatever came back to it
-          const V<T> slope = load<T>(x.slopes + out, lanes);
-          d_a = slope == T(0) ? all<T>(0) : d_a * slope;
+      const V<T> u = load<T>(x.saved + in, lanes), tanh_g = load<T>(x.saved + in + H, lanes);
+      const Logistic<T> s = logistic<T>(load<T>(x.saved + in + 2 * H, lanes));
+      const V<T> pull = e * (u * tanh_g - load<T>(r_before + unit, lanes));
+      const V<T> d_z = e * s.up;
+      V<T> d_a = s.up * (pull * s.down + d_l);
+      const V<T> d_kept = s.down * (d_l - pull * s.up);
+      if (x.slopes) {  // zero: a step that was not seen at all, whatever came back to it
+        const V<T> slope = load<T>(x.slopes + out, lanes);
+        d_a = slope == T(0) ? all<T>(0) : d_a * slope;
+      }
+      store<T>(x.d_projected + in, d_z * tanh_g, lanes);
+      store<T>(x.d_projected + in + H, d_z * u * (T(1) - tanh_g * tanh_g), lanes);
+      store<T>(x.d_projected + in + 2 * H, d_a, lanes);
+      if (GATES == 3)
+        store<T>(x.d_projected + in + 3 * H, d_kept * load<T>(x.saved + in + 3 * H, lanes), lanes);
+      store<T>(x.d_r0 + state, e * s.down, lanes);
+      store<T>(x.d_l0 + state, d_kept, lanes);
+    }
+  }
+}
+
+// The gradient of the h that a step read: its gates' gradients through the recurrent weights.
+template <class T, int GATES>
+inline void backward_hidden(const Backward<T>& x, const Sizes& n, const T* packed, T* d_hidden,
+                            const Tiles& tiles, int64_t at, int64_t pair_from, int64_t pair_to) {
+  const int64_t H = n.units, row_size = n.blocks * H, t = n.reverse ? n.time - 1 - at : at;
+  for (int64_t pair = pair_from; pair < pair_to; ++pair)
+    for (int64_t tile = 0; tile < tiles.count; ++tile) {
+      const int64_t first = tiles.start(tile);
+      const int rows = (int)(tiles.start(tile + 1) - first);
+      V<T> acc[MOST_ROWS][BACK] = {};
+      product<T, BACK>(rows, x.d_projected + (t * n.batch + first) * row_size + H, row_size,
+                       packed + pair * GATES * H * BACK * LANES<T>, GATES * H, acc);
+      for (int i = 0; i < rows; ++i) {
+        if (x.lengths && t >= x.lengths[first + i]) continue;
+        for (int j = 0; j < BACK; ++j) {
+          const int64_t unit = (pair * BACK + j) * LANES<T>;
+          const int lanes = (int)std::min<int64_t>(LANES<T>, H - unit);
+          if (lanes > 0) store<T>(d_hidden + (first + i) * H + unit, acc[i][j], lanes);
         }
-        store<T>(x.d_projected + in, d_z * tanh_g, lanes);
-        store<T>(x.d_projected + in + H, d_z * u * (T(1) - tanh_g * tanh_g), lanes);
-        store<T>(x.d_projected + in + 2 * H, d_a, lanes);
-        if (GATES == 3)
-          store<T>(x.d_projected + in + 3 * H, d_kept * load<T>(x.saved + in + 3 * H, lanes), lanes);
-        store<T>(x.d_r0 + state, e * s.down, lanes);
-        store<T>(x.d_l0 + state, d_kept, lanes);
       }
     }
-    barrier.wait(mine.members);
-    // d h of the step before: the gates' gradients through the recurrent weights.
-    for (int64_t pair = mine.pair_from; pair < mine.pair_to; ++pair)
-      for (int64_t tile = 0; tile < tiles.count; ++tile) {
-        const int64_t first = tiles.start(tile);
-        const int rows = (int)(tiles.start(tile + 1) - first);
-        V<T> acc[MOST_ROWS][BACK] = {};
-        product<T, BACK>(rows, x.d_projected + (t * n.batch + first) * row_size + H, row_size,
-                         packed + pair * GATES * H * BACK * LANES<T>, GATES * H, acc);
-        for (int i = 0; i < rows; ++i) {
-          if (x.lengths && t >= x.lengths[first + i]) continue;
-          for (int j = 0; j < BACK; ++j) {
-            const int64_t unit = (pair * BACK + j) * LANES<T>;
-            const int lanes = (int)std::min<int64_t>(LANES<T>, H - unit);
-            if (lanes > 0) store<T>(d_hidden + (first + i) * H + unit, acc[i][j], lanes);
-          }
-        }
-      }
-  }
+}
+
+// The gradient of h0 is that of r0 through f_h.
+template <class T>
+inline void backward_start(const Backward<T>& x, const Sizes& n, const T* d_hidden, int64_t row_from,
+                           int64_t row_to, int64_t unit_from, int64_t unit_to) {
+  for (int64_t row = row_from; row < row_to; ++row)
+    for (int64_t i = row * n.units + unit_from; i < row * n.units + unit_to; ++i) {
+      const T h = n.hidden_tanh ? tanh<T>(all<T>(x.r0[i]))[0] : T(0);
+      x.d_r0[i] += d_hidden[i] * (T(1) - h * h);
+    }
+}
+
+template <class T, int GATES>
+void backward_rows(const Backward<T>& x, const Sizes& n, const T* packed, T* d_hidden,
+                   const Division& division, int team, Member& member) {
+  const int64_t row_from = division.row(team), row_to = division.row(team + 1);
+  const int64_t blocks = blocks_of<T>(n.units);
+  const Tiles tiles(row_from, row_to);
+  // A gradient of h needs the gradients of all units' gates, a gate's gradient only the h of its own
+  // unit. So the h of one step and the gates of the step before it make one round.
+  for (int64_t at = n.time - 1; at >= -1; --at)
+    member.share([&](int share) {
+      const int64_t pair_from = division.pair(share), pair_to = division.pair(share + 1);
+      const int64_t block_from = pair_from * BACK, block_to = std::min(pair_to * BACK, blocks);
+      if (at + 1 < n.time)
+        backward_hidden<T, GATES>(x, n, packed, d_hidden, tiles, at + 1, pair_from, pair_to);
+      if (at >= 0)
+        backward_gates<T, GATES>(x, n, d_hidden, at, row_from, row_to, block_from, block_to);
+      else
+        backward_start<T>(x, n, d_hidden, row_from, row_to, block_from * LANES<T>,
+                          std::min(block_to * LANES<T>, n.units));
+    });
 }
 
 template <class T> void backward(const Backward<T>& x, const Sizes& n) {
@@ -619,27 +704,23 @@ template <class T> void backward(const Backward<T>& x, const Sizes& n) {
   std::vector<T> packed_store, hidden_store;
   T* packed = aligned(packed_store, pairs * BACK * LANES<T> * H * gates);
   T* d_hidden = aligned(hidden_store, state);
-  std::vector<Barrier> barriers(n.threads);
-  Barrier everyone;
+  Counters for_packing(n.threads), for_steps(n.threads);
   in_parallel(n.threads, [&](int thread, int threads) {
-    const int64_t from = pairs * thread / threads, to = pairs * (thread + 1) / threads;
+    Member(for_packing, 0, thread, threads).share([&](int share) {
+    const int64_t from = pairs * share / threads, to = pairs * (share + 1) / threads;
     pack_columns<T>(x.weight, gates * H, H, packed, from, to);
-    for (int64_t i = state * thread / threads; i < state * (thread + 1) / threads; ++i) {
+    for (int64_t i = state * share / threads; i < state * (share + 1) / threads; ++i) {
       x.d_r0[i] = x.d_r[i];
       x.d_l0[i] = x.d_l[i];
       d_hidden[i] = 0;
     }
-    everyone.wait(threads);
-    const Share mine = share_of(thread, threads, n.batch, pairs);
-    if (mine.team >= 0) {
-      if (gates == 3) backward_share<T, 3>(x, n, packed, d_hidden, mine, barriers[mine.team]);
-      else backward_share<T, 2>(x, n, packed, d_hidden, mine, barriers[mine.team]);
-    }
-    everyone.wait(threads);
-    for (int64_t i = state * thread / threads; i < state * (thread + 1) / threads; ++i) {
-      const T h = n.hidden_tanh ? tanh<T>(all<T>(x.r0[i]))[0] : T(0);
-      x.d_r0[i] += d_hidden[i] * (T(1) - h * h);
-    }
+    });
+    const Division division(threads, n.batch, pairs);
+    const int team = thread / division.members;
+    if (team >= division.teams) return;
+    Member member(for_steps, team, thread % division.members, division.members);
+    if (gates == 3) backward_rows<T, 3>(x, n, packed, d_hidden, division, team, member);
+    else backward_rows<T, 2>(x, n, packed, d_hidden, division, team, member);
   });
 }
 
