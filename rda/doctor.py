@@ -1,5 +1,6 @@
 """What this machine can run, which engine would serve, and whether each is right."""
 
+import contextlib
 import platform
 import warnings
 from collections.abc import Callable
@@ -11,7 +12,7 @@ from torch import Tensor
 from rda import __version__
 from rda.activations import Choices
 from rda.equations import LogState
-from rda.files import CacheError, cache_folder
+from rda.files import CacheError, CacheWarning, cache_folder, code_folder, exposure
 from rda.scan.cpu import build, kernel
 from rda.scan.dispatch import EngineWarning, scan, select
 from rda.scan.engines import ENGINES, work_on
@@ -35,7 +36,7 @@ def examine(
     print(f"GPU         {_gpu()}")
     print(f"compiler    {_or_reason(lambda: ' '.join(build.compiler()))}")
     print(f"flags       {_or_reason(lambda: ' '.join(build.flags()))}")
-    print(f"cache       {_or_reason(lambda: str(cache_folder()))}")
+    print(f"cache       {_or_reason(_cache)}")
     print(f"CPU kernel  {_kernel()}")
     print()
     healthy = True
@@ -134,6 +135,16 @@ def _or_reason(question: Callable[[], str]) -> str:
         return f"none: {error}"
 
 
+def _cache() -> str:
+    folder = cache_folder()
+    reason = exposure(folder)
+    if reason is None:
+        return f"{folder}, private"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CacheWarning)  # this line says it
+        return f"{code_folder()}; {folder} is not used for code: {reason}"
+
+
 def _gpu() -> str:
     if not torch.cuda.is_available():
         return "none that torch can use"
@@ -141,6 +152,11 @@ def _gpu() -> str:
 
 
 def _kernel() -> str:
+    """What the kernel is, or why there is none; a failure that is remembered is tried again."""
+    with contextlib.suppress(build.BuildError):
+        failure = build.forget_failure()
+        if failure is not None:
+            print(f"CPU kernel  failed before: {failure}; now it is tried again")
     library = kernel.library()
     if isinstance(library, str):
         return f"none: {library}"
