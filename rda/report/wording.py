@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+from rda.wording import printable as printable
+
 MISSING = "\N{EN DASH}"
 
 
@@ -40,11 +42,3 @@ def listed(parts: Sequence[str]) -> str:
     if len(parts) < 2:
         return "".join(parts)
     return f"{', '.join(parts[:-1])} and {parts[-1]}"
-
-
-def printable(text: str) -> str:
-    """One line that a terminal shows and does not obey."""
-    line = " ".join(text.split())
-    return "".join(
-        letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in line
-    )
