@@ -1,16 +1,18 @@
 """The comparison on a CPU.
 
-Subjects take turns within one process, so that whatever the machine is doing meets them all. A
-turn is one step that is not timed and one that is: the memory that a subject uses was last
-used by another one, and a training run would not pay for that at every step. Peak memory is that
-of one training step in a fresh process, above what the process held before it.
+Subjects take turns within one process, so that other work on the machine affects all of them. A
+turn is one step that is not timed and one that is: caches hold the memory of the subject before,
+and a training run would not pay for that at every step. Peak memory is measured for one training
+step in a fresh process, above what the process held before it. One small case is also measured
+beside processes that never pause, because threads that wait for each other suffer most from them.
 """
 
+import contextlib
 import gc
 import json
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -30,6 +32,8 @@ CASES = [
     Case(64, 16, 200, 10),
     Case(512, 64, 100, 10),
 ]
+BESIDE_BUSY_PROCESSES = Case(64, 9, 200, 10)
+BUSY_PROCESSES = 2
 QUICK = [Case(128, 32, 100, 10), Case(250, 1, 100, 10)]
 
 SUBJECTS: dict[str, Callable[[int, int], nn.Module]] = {
@@ -54,10 +58,10 @@ STREAM_ROUNDS = 15
 
 
 def measure(quick: bool, rounds: int | None) -> dict[str, Any]:
-    """All of it, as it is recorded."""
+    """The whole comparison, in the form in which it is recorded."""
     cases = QUICK if quick else CASES
     rounds = rounds or (5 if quick else 11)
-    progress = Progress(len(cases) * rounds + STREAM_ROUNDS)
+    progress = Progress((len(cases) + (not quick)) * rounds + STREAM_ROUNDS)
     entries = []
     for case in cases:
         times = compare(case, rounds, progress)
@@ -65,13 +69,15 @@ def measure(quick: bool, rounds: int | None) -> dict[str, Any]:
         if not quick:
             entry["peak_memory_mb"] = {name: peak_memory(name, case) for name in SUBJECTS}
         entries.append(entry)
+    if not quick:
+        entries.append(compare_beside_busy_processes(rounds, progress))
     streaming = {"units": 250, "times": stream(250, 50 if quick else 500, progress)}
     stamp = machine(torch.device("cpu"))
     return {"machine": stamp, "cases": entries, "streaming_us": streaming}
 
 
 def compare(case: Case, rounds: int, progress: Progress) -> dict[str, dict[str, dict[str, float]]]:
-    """Every subject's times in milliseconds, taken in turns."""
+    """The times of every subject in milliseconds, taken in turns."""
     torch.manual_seed(0)
     x = torch.randn(case.time, case.batch, case.inputs)
     models = {name: make(case.inputs, case.units) for name, make in SUBJECTS.items()}
@@ -94,8 +100,29 @@ def compare(case: Case, rounds: int, progress: Progress) -> dict[str, dict[str, 
     }
 
 
+def compare_beside_busy_processes(rounds: int, progress: Progress) -> dict[str, Any]:
+    """One case, as it is recorded, while other processes want the same cores."""
+    case = BESIDE_BUSY_PROCESSES
+    with busy_processes(BUSY_PROCESSES):
+        times = compare(case, rounds, progress)
+    return {**asdict(case), "busy_processes": BUSY_PROCESSES, "rounds": rounds, "times_ms": times}
+
+
+@contextlib.contextmanager
+def busy_processes(count: int) -> Iterator[None]:
+    """Processes that never pause, until the block ends."""
+    command = [sys.executable, "-c", "while True: pass"]
+    processes = [subprocess.Popen(command) for _ in range(count)]
+    try:
+        yield
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+
+
 def stream(units: int, steps: int, progress: Progress) -> dict[str, dict[str, float]]:
-    """Microseconds a step, one row, the state carried, without gradients."""
+    """Microseconds per step for a batch of one, with the state carried and without gradients."""
     inputs = 10
     models = {name: make(inputs, units) for name, make in STREAMS.items()}
     samples: dict[str, list[float]] = {name: [] for name in models}
@@ -119,7 +146,7 @@ def stream(units: int, steps: int, progress: Progress) -> dict[str, dict[str, fl
 
 
 def peak_memory(subject: str, case: Case) -> float | None:
-    """Megabytes that one training step adds, in a process of its own; None but on Linux."""
+    """Megabytes that one training step adds, in a process of its own; Linux only, else None."""
     question = json.dumps({"subject": subject, **asdict(case)})
     command = [sys.executable, __file__, str(torch.get_num_threads()), question]
     answer = subprocess.run(command, capture_output=True, text=True)

@@ -7,8 +7,9 @@ from rda.commands.arguments import UsageError, parse
 from rda.tasks.settings import check_at_least
 
 DESCRIPTION = """\
-What this machine can run, which engine would serve, and whether each is right: outputs, states
-and gradients of each are compared with the reference in float64.
+Print what this machine can run, where compiled code is kept, which engine would serve, and whether
+each engine is right: its outputs, states and gradients are compared with the reference in float64.
+If compiling the CPU kernel failed before, it is tried again.
 
 Examples: rda doctor; rda doctor --units 64 --batch 8; rda doctor --attention softplus;
 rda doctor --device cuda --dtype bfloat16 --units 1800\
