@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 from rda.files import (
     CacheError,
@@ -72,7 +73,8 @@ def _words(variable: str) -> list[str]:
 
 def load() -> ctypes.CDLL:
     """The compiled kernel, from the cache or compiled now."""
-    library = _library()
+    plan = _plan()
+    library = plan.library
     if not _is_whole(library):
         _complain_again(library)
         try:
@@ -80,7 +82,7 @@ def load() -> ctypes.CDLL:
             with waiting_lock(library.with_suffix(".lock")):
                 if not _is_whole(library):
                     _complain_again(library)
-                    _compile(library)
+                    _compile(plan)
         except OSError as error:
             raise BuildError(
                 f"the cache folder {library.parent} cannot be used ({error.strerror or error}); "
@@ -94,7 +96,7 @@ def load() -> ctypes.CDLL:
 
 def forget_failure() -> str | None:
     """Forget that compiling failed here before, so that it is tried again; returns the reason."""
-    library = _library()
+    library = _plan().library
     reason = _failure(library)
     if reason is not None:
         with contextlib.suppress(OSError):
@@ -102,15 +104,21 @@ def forget_failure() -> str | None:
     return reason
 
 
-def _library() -> Path:
+class Plan(NamedTuple):
+    """What is compiled, how, and where the result belongs in the cache."""
+
+    source: str
+    command: list[str]
+    library: Path
+
+
+def _plan() -> Plan:
+    source = Path(__file__).with_name("kernel.cpp").read_text()
+    command = [*compiler(), *flags()]
     try:
-        return code_folder() / f"kernel-{_key(_source(), [*compiler(), *flags()])}.so"
+        return Plan(source, command, code_folder() / f"kernel-{_key(source, command)}.so")
     except CacheError as error:
         raise BuildError(str(error)) from error
-
-
-def _source() -> str:
-    return Path(__file__).with_name("kernel.cpp").read_text()
 
 
 def _key(source: str, command: list[str]) -> str:
@@ -176,14 +184,15 @@ def _complain_again(library: Path) -> None:
         )
 
 
-def _compile(library: Path) -> None:
+def _compile(plan: Plan) -> None:
+    library = plan.library
     if sys.stderr.isatty():
         print("rda: compiling the CPU engine, once (a few seconds) ...", file=sys.stderr)
     sweep(library.parent, "compiling-*", SECONDS_UNTIL_ABANDONED)
     with tempfile.TemporaryDirectory(dir=library.parent, prefix="compiling-") as folder:
         text, built = Path(folder) / "kernel.cpp", Path(folder) / library.name
-        text.write_text(_source())
-        command = [*compiler(), *flags(), THREADS, str(text), "-o", str(built)]
+        text.write_text(plan.source)
+        command = [*plan.command, THREADS, str(text), "-o", str(built)]
         problem = _run(command)
         if problem is not None:
             command.remove(THREADS)

@@ -356,7 +356,9 @@ inline void pause_briefly() {
 #endif
 }
 
-constexpr int SPINS = 1000;  // about the 20 us that waking another thread takes
+// A few microseconds. A member that runs begins its share sooner, and looking at another member's
+// counter would take the cache line from it.
+constexpr int SPINS = 100;
 
 // One thread's view of its team.
 struct Member {
@@ -373,17 +375,22 @@ struct Member {
   template <class Work> inline void share(const Work& work) {
     if (members == 1) return work(0);
     const int64_t all_finished = (round + 1) * members;
-    bool is_last = false;
-    for (int i = 0; i < members && !is_last; ++i) {
-      const int candidate = (number + i) % members;
-      if (!begin(candidate)) continue;
-      work(candidate);
-      is_last = finished->value.fetch_add(1, std::memory_order_acq_rel) + 1 == all_finished;
+    for (int64_t tries = 0;; ++tries) {
+      const int candidate = (int)((number + tries) % members);
+      if (begin(candidate)) {
+        work(candidate);
+        finished->value.fetch_add(1, std::memory_order_acq_rel);
+      } else if (tries >= members) {
+        std::this_thread::yield();  // all is begun: let those run that are at it
+      }
+      for (int spins = 0; spins < SPINS; ++spins) {
+        if (finished->value.load(std::memory_order_acquire) >= all_finished) {
+          ++round;
+          return;
+        }
+        pause_briefly();
+      }
     }
-    ++round;
-    for (int spins = 0; finished->value.load(std::memory_order_acquire) < all_finished; ++spins)
-      if (spins < SPINS) pause_briefly();
-      else std::this_thread::yield();
   }
 
   bool begin(int share) {
