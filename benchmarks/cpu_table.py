@@ -24,9 +24,11 @@ def render(results: dict[str, Any]) -> str:
 
 def size(case: dict[str, Any]) -> str:
     """Such as "250 units, batch 100, 200 steps, 10 inputs"."""
+    busy = case.get("busy_processes", 0)
+    beside = f", beside {busy} busy processes" if busy else ""
     return (
         f"{case['units']} units, batch {case['batch']}, {case['time']} steps, "
-        f"{case['inputs']} inputs"
+        f"{case['inputs']} inputs{beside}"
     )
 
 

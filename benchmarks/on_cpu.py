@@ -3,16 +3,19 @@
 Subjects take turns in one process, so that other work on the machine slows all of them alike. A
 turn is one step that is not timed and one that is: the first one brings the subject's memory back
 into the caches, which a training run does not pay for at every step. Peak memory is what one
-training step in a fresh process adds to the memory that the process held before.
+training step in a fresh process adds to the memory that the process held before. One small case is
+also measured beside processes that never pause, because threads that wait for each other suffer
+most from them.
 
 How much is measured is set by counts of rounds and steps, never by seconds.
 """
 
+import contextlib
 import gc
 import json
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -32,6 +35,8 @@ CASES = [
     Case(64, 16, 200, 10),
     Case(512, 64, 100, 10),
 ]
+BESIDE_BUSY_PROCESSES = Case(64, 9, 200, 10)
+BUSY_PROCESSES = 2
 QUICK = [Case(128, 32, 20, 10), Case(250, 1, 20, 10)]
 ROUNDS, QUICK_ROUNDS = 11, 5
 
@@ -62,7 +67,7 @@ def measure(quick: bool, rounds: int | None) -> dict[str, Any]:
     rounds = rounds or (QUICK_ROUNDS if quick else ROUNDS)
     steps = QUICK_STREAM_STEPS if quick else STREAM_STEPS
     stream_rounds = rounds if quick else STREAM_ROUNDS
-    progress = Progress(len(cases) * rounds + stream_rounds)
+    progress = Progress((len(cases) + (not quick)) * rounds + stream_rounds)
     entries = []
     for case in cases:
         times = compare(case, rounds, progress)
@@ -70,6 +75,8 @@ def measure(quick: bool, rounds: int | None) -> dict[str, Any]:
         if not quick:
             entry["peak_memory_mb"] = {name: peak_memory(name, case) for name in SUBJECTS}
         entries.append(entry)
+    if not quick:
+        entries.append(compare_beside_busy_processes(rounds, progress))
     streaming = {"units": 250, "times": stream(250, steps, stream_rounds, progress)}
     stamp = machine(torch.device("cpu"))
     return {"machine": stamp, "cases": entries, "streaming_us": streaming}
@@ -97,6 +104,27 @@ def compare(case: Case, rounds: int, progress: Progress) -> dict[str, dict[str, 
         name: {kind: summary(values, 1e3) for kind, values in kinds.items()}
         for name, kinds in samples.items()
     }
+
+
+def compare_beside_busy_processes(rounds: int, progress: Progress) -> dict[str, Any]:
+    """One case, as it is recorded, while other processes want the same cores."""
+    case = BESIDE_BUSY_PROCESSES
+    with busy_processes(BUSY_PROCESSES):
+        times = compare(case, rounds, progress)
+    return {**asdict(case), "busy_processes": BUSY_PROCESSES, "rounds": rounds, "times_ms": times}
+
+
+@contextlib.contextmanager
+def busy_processes(count: int) -> Iterator[None]:
+    """Processes that never pause, until the block ends."""
+    command = [sys.executable, "-c", "while True: pass"]
+    processes = [subprocess.Popen(command) for _ in range(count)]
+    try:
+        yield
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
 
 
 def stream(units: int, steps: int, rounds: int, progress: Progress) -> dict[str, dict[str, float]]:

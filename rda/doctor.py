@@ -1,5 +1,6 @@
-"""What this machine can run, which engine would serve, and whether each is right."""
+"""Reports what this machine can run, which engine `auto` takes, and whether each one is right."""
 
+import contextlib
 import platform
 import warnings
 from collections.abc import Callable
@@ -11,19 +12,19 @@ from torch import Tensor
 from rda import __version__
 from rda.activations import Choices
 from rda.equations import LogState
-from rda.files import CacheError, cache_folder
+from rda.files import CacheError, CacheWarning, cache_folder, code_folder, exposure
 from rda.scan.cpu import build, kernel
 from rda.scan.dispatch import EngineWarning, scan, select
 from rda.scan.engines import ENGINES, work_on
 
 TOLERANCES = {torch.float32: 1e-5, torch.bfloat16: 2e-2}
-"""Largest relative error of a gradient, against the reference in float64. A bf16 has 8 bits."""
+"""Largest relative error against the reference in float64. bfloat16 keeps 8 bits."""
 
 
 def examine(
     choices: Choices, units: int, batch: int, time: int, device: str, dtype: torch.dtype
 ) -> bool:
-    """Print the report; False where an engine that can serve gives wrong results."""
+    """Print the report; returns False if an engine that can serve gives wrong results."""
     input = torch.empty(time, batch, choices.input_blocks * units, device=device, dtype=dtype)
     weight = torch.empty(choices.recurrent_blocks * units, units, device=device, dtype=dtype)
     work = work_on(input, choices, weight)
@@ -35,7 +36,7 @@ def examine(
     print(f"GPU         {_gpu()}")
     print(f"compiler    {_or_reason(lambda: ' '.join(build.compiler()))}")
     print(f"flags       {_or_reason(lambda: ' '.join(build.flags()))}")
-    print(f"cache       {_or_reason(lambda: str(cache_folder()))}")
+    print(f"cache       {_or_reason(_cache)}")
     print(f"CPU kernel  {_kernel()}")
     print()
     healthy = True
@@ -60,12 +61,13 @@ def examine(
 def self_test(engine: str, choices: Choices, device: str, dtype: torch.dtype) -> float:
     """The largest relative error of output, states and gradients, over a few kinds of work.
 
-    In full float32, whatever torch's switches say: tf32 is not wrong, but its errors hide others.
-    Or in bf16, where one engine takes multiples of 4 units alone.
+    float32 is tested without tf32, whatever torch's settings are: the errors of tf32 are not
+    faults, but they would hide faults. In bfloat16 the sizes are multiples of 4 units, because
+    the engine `grid` takes no others.
     """
     ragged = torch.tensor([20, 3, 0, 11, 20], device=device)
     few, many = (37, 130) if dtype == torch.float32 else (40, 132)
-    if engine == "block":  # for small layers, and in bf16 for those that are computed in float32
+    if engine == "block":  # it serves small layers only, and bfloat16 up to 32 units
         few, many = (37, 128) if dtype == torch.float32 else (20, 32)
     error = partial(_error, engine, choices, device, dtype)
     with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
@@ -102,13 +104,13 @@ def _error(
         draw(batch, units),
     ]
     if choices.attention == "relu":
-        # On ReLU's kink a rounding decides whether a step counts: keep every logit off it.
+        # At ReLU's kink, rounding decides whether a step counts: keep every logit away from it.
         attention = slice(2 * units, 3 * units)
         tensors[3][attention] = 6.0
         tensors[2][attention] *= 0.1
         tensors[1][units : 2 * units] *= 0.1
     found: list[list[Tensor]] = []
-    tensors[:4] = [tensor.to(dtype) for tensor in tensors[:4]]  # states are float32 always
+    tensors[:4] = [tensor.to(dtype) for tensor in tensors[:4]]  # states are always float32
     for name in (engine, "reference"):
         wide = torch.float64 if found else None
         x, w, input_weight, bias, r, l = ready = [
@@ -134,6 +136,16 @@ def _or_reason(question: Callable[[], str]) -> str:
         return f"none: {error}"
 
 
+def _cache() -> str:
+    folder = cache_folder()
+    reason = exposure(folder)
+    if reason is None:
+        return f"{folder}, private"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CacheWarning)  # this line says it
+        return f"{code_folder()}; {folder} is not used for code: {reason}"
+
+
 def _gpu() -> str:
     if not torch.cuda.is_available():
         return "none that torch can use"
@@ -141,6 +153,11 @@ def _gpu() -> str:
 
 
 def _kernel() -> str:
+    """What the kernel is, or why there is none; a failure that is remembered is tried again."""
+    with contextlib.suppress(build.BuildError):
+        failure = build.forget_failure()
+        if failure is not None:
+            print(f"CPU kernel  failed before: {failure}; now it is tried again")
     library = kernel.library()
     if isinstance(library, str):
         return f"none: {library}"

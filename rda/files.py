@@ -1,11 +1,21 @@
-"""Files that survive: the user's cache, writing whole or not at all, one process at a time."""
+"""Files that outlive a process: the user's cache, atomic writes, locks between processes.
 
+Compiled code is loaded from the cache and runs with the rights of the user. So it is kept only
+where no other user could have put it (`code_folder`), as ssh does with its keys. Data sets may be
+shared with others: their content is verified by checksum each time it is read.
+"""
+
+import atexit
 import contextlib
+import functools
 import os
+import shutil
+import stat
+import tempfile
 import time
-from collections.abc import Iterator
+import warnings
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import IO
 
 try:
     import fcntl
@@ -17,21 +27,139 @@ class CacheError(RuntimeError):
     """There is no folder for the cache; the message says what to set."""
 
 
+class CacheWarning(UserWarning):
+    """The cache that was asked for is not used; the message says why, and what is used."""
+
+
 def cache_folder() -> Path:
     """$RDA_CACHE, or the user's cache."""
     named = os.environ.get("RDA_CACHE")
-    folder = named or os.path.join(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "rda-torch")
+    return _absolute(named) if named else _user_cache()
+
+
+def _user_cache() -> Path:
+    # The XDG base directory specification says to ignore a relative path.
+    home = os.environ.get("XDG_CACHE_HOME", "")
+    return _absolute(os.path.join(home if os.path.isabs(home) else "~/.cache", "rda-torch"))
+
+
+def _absolute(folder: str) -> Path:
     try:
         return Path(folder).expanduser().absolute()
     except RuntimeError as error:
         raise CacheError(f"no folder for the cache ({error}); set RDA_CACHE to one") from error
 
 
-def write_atomically(path: Path, content: bytes) -> None:
-    """Replace `path`: a temporary file beside it, flushed to the disk, then renamed."""
+def code_folder() -> Path:
+    """Where compiled code is kept: the cache, or another folder if other users can write there."""
+    asked = cache_folder()
+    reason = exposure(asked)
+    if reason is None:
+        return asked
+    folder = _private_folder()
+    _warn_once(
+        f"rda: no compiled code is kept in {asked}: {reason}, so that what is loaded from there "
+        f"could be theirs. It is kept in {folder} instead. Set RDA_CACHE to a folder that only "
+        "you can write"
+    )
+    return folder
+
+
+def _private_folder() -> Path:
+    """The user's cache, or a folder of this user's among the temporary files."""
+    with contextlib.suppress(CacheError):
+        if exposure(_user_cache()) is None:
+            return _user_cache()
+    lasting = Path(tempfile.gettempdir()).absolute() / f"rda-torch-{os.getuid()}"
+    with contextlib.suppress(OSError):
+        lasting.mkdir(mode=0o700, exist_ok=True)
+    return lasting if lasting.is_dir() and exposure(lasting) is None else _passing_folder()
+
+
+@functools.cache
+def _passing_folder() -> Path:
+    """A folder for this process alone, where no other place is safe."""
+    folder = tempfile.mkdtemp(prefix="rda-torch-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return Path(folder)
+
+
+@functools.cache
+def _warn_once(message: str) -> None:
+    warnings.warn(message, CacheWarning, stacklevel=3)
+
+
+def exposure(path: Path) -> str | None:
+    """Why a user other than this one and root could have written what is at `path`, or None.
+
+    Of a path that is not there yet, the folders that are there count.
+    """
+    if not hasattr(os, "getuid"):
+        return None  # Windows: the rights of a user's own folders are left to the system
+    for end in (path, Path(os.path.realpath(path))):
+        places = [place for place in (*reversed(end.parents), end) if os.path.lexists(place)]
+        statuses = [place.lstat() for place in places]
+        owners_and_modes = [(status.st_uid, status.st_mode) for status in statuses]
+        found = weakness(owners_and_modes, os.getuid(), ends=places[-1] == end)
+        if found is not None:
+            index, reason = found
+            return f"{places[index]} {reason}"
+    return None
+
+
+def weakness(
+    places: Sequence[tuple[int, int]], user: int, *, ends: bool = True
+) -> tuple[int, str] | None:
+    """The first place on a path that others could change, by index, and why; or None.
+
+    Args:
+        places: owner and mode of every folder from the root down, and of the file at the end.
+        user: the user whose code it is. Root is trusted, too.
+        ends: whether the last place is the end of the path, and not a parent of it. In a parent
+            with the sticky bit, such as /tmp, others can add files, but not replace those of
+            `user`. At the end of the path what others add is what must not be loaded.
+    """
+    is_sealed = False
+    for index, (owner, mode) in enumerate(places):
+        is_parent = not ends or index < len(places) - 1
+        if owner not in (user, 0):
+            return index, f"belongs to another user (uid {owner})"
+        if stat.S_ISLNK(mode):
+            continue  # the mode of a link means nothing
+        is_sticky_parent = is_parent and mode & stat.S_ISVTX
+        if mode & (stat.S_IWGRP | stat.S_IWOTH) and not is_sticky_parent and not is_sealed:
+            return index, f"can be written by other users (mode {stat.S_IMODE(mode):o})"
+        # Others cannot reach what lies in a folder that they may not enter.
+        is_sealed |= is_parent and not mode & (stat.S_IXGRP | stat.S_IXOTH)
+    return None
+
+
+def make_private(folder: Path) -> None:
+    """Create `folder` and the parents it lacks, all of them for this user alone."""
+    for place in reversed((folder, *folder.parents)):
+        if not place.is_dir():
+            place.mkdir(mode=0o700, exist_ok=True)
+
+
+def sweep(folder: Path, pattern: str, seconds: float) -> None:
+    """Remove what matches `pattern` and is older: killed processes left it behind."""
+    for leftover in folder.glob(pattern):
+        with contextlib.suppress(OSError):
+            if time.time() - leftover.lstat().st_mtime > seconds:
+                if leftover.is_dir() and not leftover.is_symlink():
+                    shutil.rmtree(leftover, ignore_errors=True)
+                else:
+                    leftover.unlink()
+
+
+def write_atomically(path: Path, content: bytes, mode: int = 0o666) -> None:
+    """Replace `path` as a whole or not at all; `mode` is less what the umask takes away.
+
+    The content is written to a temporary file beside it, flushed to the disk, then renamed.
+    """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        with temporary.open("wb") as file:
+        with open(temporary, "wb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
@@ -43,7 +171,7 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Make a rename in `folder` outlive a power cut; not every system lets a folder be opened."""
+    """Make a rename in `folder` outlive a power cut. Not every system can open a folder."""
     try:
         handle = os.open(folder, os.O_RDONLY)
     except OSError:
@@ -56,35 +184,12 @@ def _sync_folder(folder: Path) -> None:
 
 @contextlib.contextmanager
 def waiting_lock(path: Path) -> Iterator[None]:
-    """One process works, the others wait; a killed one lets go."""
+    """Wait until no other process holds the lock, then hold it.
+
+    The system releases the lock of a process that dies. Whoever can open the file can hold the
+    lock without end: wait only in folders of this user's own.
+    """
     with path.open("ab") as file:
         if fcntl is not None:
             fcntl.flock(file, fcntl.LOCK_EX)
         yield
-
-
-def try_lock(path: Path) -> IO[bytes] | None:
-    """The lock, held until the file is closed; None where another process holds it."""
-    file = path.open("ab")
-    if fcntl is None:
-        return file
-    for _ in range(20):  # who only looks whether it is held, holds it for a moment
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return file
-        except OSError:
-            time.sleep(0.025)
-    file.close()
-    return None
-
-
-def is_locked(path: Path) -> bool:
-    """Whether a living process holds the lock."""
-    if fcntl is None or not path.exists():
-        return False
-    with path.open("rb") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except OSError:
-            return True
-    return False

@@ -10,8 +10,9 @@ from rda.settings import check_at_least
 
 SUMMARY = "which engine runs here, why, and whether it is right"
 DESCRIPTION = """\
-What this machine can run, which engine would be chosen, and whether each is right: its outputs,
-states and gradients are compared with the reference in float64.
+What this machine can run, where compiled code is kept, which engine would be chosen, and whether
+each is right: its outputs, states and gradients are compared with the reference in float64. If
+compiling the CPU kernel failed before, it is tried again.
 """
 EXAMPLES = """\
 Examples:

@@ -35,7 +35,7 @@ def run(asked: argparse.Namespace, command: str) -> int:
 
     from rda.report.summary import summarise
     from rda.report.tables import runs_table
-    from rda.report.wording import printable
+    from rda.wording import printable
 
     runs: Path = make(RunsOptions, given_values(asked, RunsOptions)).runs_dir
     records, complaints = read_records(run_folders(runs))

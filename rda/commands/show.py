@@ -42,15 +42,18 @@ def run(asked: argparse.Namespace, command: str) -> int:
     from rda.files import write_atomically
     from rda.report.comparison import build_comparison
     from rda.report.figure import render_png
+    from rda.report.reading import UNREADABLE
     from rda.report.tables import runs_table
     from rda.report.terminal import draw
 
     console = Console()
     try:
         record = _find(asked.run, runs)
-        record.verify()
         comparison = build_comparison([record])
-        console.print(runs_table([row.run for row in comparison.rows], console.width))
+        (row,) = comparison.rows
+        if row.run.state == UNREADABLE:
+            raise RecordError(row.run.reason)
+        console.print(runs_table([row.run], console.width))
         for panel in comparison.panels:
             console.print(draw(panel, width=min(console.width, 100)))
         lines = [to_toml(record.settings), _ending(record)]
@@ -68,7 +71,7 @@ def run(asked: argparse.Namespace, command: str) -> int:
 
 
 def _ending(record: Record) -> str:
-    from rda.report.wording import printable
+    from rda.wording import printable
 
     status = record.status
     goes_on = f"it continues with: {printable(record.command or 'the command that started it')}"
@@ -79,7 +82,7 @@ def _ending(record: Record) -> str:
 
 
 def _find(name: str, runs: Path) -> Record:
-    from rda.report.wording import printable
+    from rda.wording import printable
 
     for folder in (runs / name, Path(name)):
         if (folder / SETTINGS).is_file():

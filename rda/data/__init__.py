@@ -1,1 +1,1 @@
-"""The paper's real data sets, verified byte for byte. `store.load` is the door."""
+"""The paper's real data sets, verified by checksum. Start at `rda.data.store.load`."""

@@ -1,4 +1,4 @@
-"""Finding the copies of a file in a folder, and unpacking one without trusting it."""
+"""Finds the copies of a file in a folder, and unpacks one without trusting its content."""
 
 import gzip
 import hashlib
@@ -17,11 +17,11 @@ PACKINGS = ("", ".gz", ".zip")
 CORRUPT = (
     OSError, EOFError, RuntimeError, ValueError, struct.error, zlib.error, zipfile.BadZipFile,
 )  # fmt: skip
-"""What the standard library raises on damaged archives; a RuntimeError is an encrypted one."""
+"""What the standard library raises for damaged archives (RuntimeError: for encrypted ones)."""
 
 
 def copies(file: File, dataset: Dataset, folder: Path) -> list[Path]:
-    """The files in `folder`, or its usual sub-folders, that are named as a copy of `file`."""
+    """The files in `folder` and its usual sub-folders that have the name of a copy of `file`."""
     homes = ("", dataset.name, dataset.name.upper())
     candidates = (
         folder / home / raw / f"{spelling}{packing}"
@@ -33,7 +33,7 @@ def copies(file: File, dataset: Dataset, folder: Path) -> list[Path]:
 
 
 def read_any(paths: list[Path], file: File) -> tuple[Path, bytes]:
-    """The first good copy and its content; the first one's error where none is good."""
+    """The first good copy and its content; if none is good, the error of the first one."""
     errors = []
     for path in paths:
         try:
@@ -44,7 +44,7 @@ def read_any(paths: list[Path], file: File) -> tuple[Path, bytes]:
 
 
 def read(path: Path, file: File) -> bytes:
-    """The unpacked content of `path`, which is exactly what the catalogue says."""
+    """The unpacked content of `path`, after it is compared with the catalogue."""
     try:
         content = _unpacked(path, file, file.size + 1)
     except CORRUPT as error:
@@ -61,14 +61,15 @@ def read(path: Path, file: File) -> bytes:
 
 
 def largest_packed(file: File) -> int:
-    """No packing of `file` takes more bytes: deflate adds less than a thousandth, and names."""
+    """A size no packed `file` exceeds: deflate adds less than a thousandth, headers a few bytes."""
     return file.size + file.size // 1000 + 65536
 
 
 def _unpacked(path: Path, file: File, limit: int) -> bytes:
     """At most `limit` bytes of the content, whatever the archive declares.
 
-    The first bytes tell the packing: browsers that unpack a .gz keep its name.
+    The packing is read from the first bytes, not from the name: some browsers unpack a .gz and
+    keep its name.
     """
     with open(path, "rb") as packed:
         if os.fstat(packed.fileno()).st_size > largest_packed(file):
@@ -87,7 +88,7 @@ def _unpacked(path: Path, file: File, limit: int) -> bytes:
 def _member(members: zipfile.ZipFile, file: File) -> zipfile.ZipInfo:
     for member in members.infolist():
         if os.path.basename(member.filename) in _spellings(file):
-            # Only these two unpack to no more than they are asked for at a time.
+            # With other methods, zipfile may unpack far more than `limit` bytes at once.
             if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
                 raise zipfile.BadZipFile("packed with neither store nor deflate")
             return member
@@ -95,5 +96,5 @@ def _member(members: zipfile.ZipFile, file: File) -> zipfile.ZipInfo:
 
 
 def _spellings(file: File) -> tuple[str, ...]:
-    """MNIST's files are also found as train-images.idx3-ubyte."""
+    """The names of `file`: MNIST's are also in use with a dot, as in train-images.idx3-ubyte."""
     return tuple(dict.fromkeys((file.name, file.name.replace("-idx", ".idx"))))

@@ -1,6 +1,6 @@
-"""The two real data sets of the paper: what their files are and where they are kept.
+"""The two real data sets of the paper: their files and where to download them.
 
-Size and SHA-256 are those of the unpacked content, so that every packing is checked alike.
+Size and SHA-256 are those of the unpacked content, so that one check serves every packing.
 """
 
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class File:
-    """One file of a data set; each URL is a mirror, tried in order."""
+    """One file of a data set; the URLs are its mirrors, tried in this order."""
 
     name: str
     size: int

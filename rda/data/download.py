@@ -1,4 +1,4 @@
-"""Downloading one file: resumed where it broke off, verified before it gets its name."""
+"""Downloads one file. A broken download is resumed; a file gets its name once it is verified."""
 
 import contextlib
 import os
@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from http.client import HTTPException, HTTPResponse
 from pathlib import Path
+from time import monotonic
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
 
@@ -16,21 +17,24 @@ from rda.data.errors import BY_HAND, BadFileError, DataError, why
 from rda.files import waiting_lock
 
 SECONDS_TO_WAIT = 30.0
-"""For a server that sends nothing at all."""
+"""How long a server may send nothing at all."""
+SECONDS_TO_MEASURE = 60.0
+FEWEST_BYTES = 1 << 14
+"""A server that sends fewer bytes than this in `SECONDS_TO_MEASURE` counts as broken off."""
 ATTEMPTS = 5
-"""At one mirror, each going on where the one before broke off."""
+"""Attempts at one mirror, each of which resumes where the one before broke off."""
 CHUNK = 1 << 16
 
 Progress = Callable[[str, int, int | None], None]
-"""Told what is being downloaded, the bytes that are here, and all there will be if known."""
+"""Called with the name of the file, the bytes received, and all bytes to come if known."""
 
 
 class MirrorError(Exception):
-    """One mirror does not give the file; the message is the reason."""
+    """One mirror does not deliver the file; the message is the reason."""
 
 
 def download(file: File, folder: Path, progress: Progress | None = None) -> Path:
-    """The verified file in `folder`, from the first mirror that gives it."""
+    """The verified file in `folder`, from the first mirror that delivers it."""
     failures = []
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -74,7 +78,7 @@ def _from_mirror(url: str, file: File, target: Path, progress: Progress) -> None
 
 
 def _complete(url: str, file: File, part: Path, tell: Callable[[int, int | None], None]) -> None:
-    """Fill `part`, however often the connection breaks; what is wrong is not kept."""
+    """Fill `part` in several attempts, as the connection may break; remove it if it is wrong."""
     try:
         for attempts_left in reversed(range(ATTEMPTS)):
             before = _size(part)
@@ -91,7 +95,7 @@ def _complete(url: str, file: File, part: Path, tell: Callable[[int, int | None]
 
 
 def _transfer(url: str, file: File, part: Path, tell: Callable[[int, int | None], None]) -> None:
-    """Append to `part` what it lacks, or write it anew where the server knows no ranges."""
+    """Append what `part` lacks; write it anew if the server cannot resume a download."""
     done = _size(part)
     response = _answer(url, done)
     if response is None:
@@ -117,7 +121,7 @@ def _transfer(url: str, file: File, part: Path, tell: Callable[[int, int | None]
 
 
 def _answer(url: str, start: int) -> HTTPResponse | None:
-    """The server's answer; None where it has nothing from `start` on."""
+    """The server's answer, or None if the file ends at `start`."""
     request = urllib.request.Request(url, headers={"User-Agent": "rda-torch"})
     if start:
         request.add_header("Range", f"bytes={start}-")
@@ -136,15 +140,42 @@ def _answer(url: str, start: int) -> HTTPResponse | None:
 
 
 def _chunks(response: HTTPResponse) -> Iterator[bytes]:
-    """The body; what goes wrong here is the network's fault, and not the disk's."""
-    while True:
-        try:
-            chunk = response.read(CHUNK)
-        except (OSError, HTTPException) as error:
-            raise MirrorError(f"broke off ({why(error)})") from error
-        if not chunk:
+    """The body, `CHUNK` bytes at a time; what came before an error is not lost.
+
+    An error here is the network's, and not the disk's.
+    """
+    rest, failure = b"", None
+    try:
+        for piece in _pieces(response):
+            rest += piece
+            if len(rest) >= CHUNK:
+                yield rest[:CHUNK]
+                rest = rest[CHUNK:]
+    except (OSError, HTTPException) as error:
+        failure = MirrorError(f"broke off ({why(error)})")
+    except MirrorError as error:
+        failure = error
+    if rest:
+        yield rest
+    if failure is not None:
+        raise failure
+
+
+def _pieces(response: HTTPResponse) -> Iterator[bytes]:
+    """The body as it comes in, as long as it comes in at a reasonable rate."""
+    left = response.length
+    received, begin = 0, monotonic()
+    while left is None or left > 0:
+        piece = response.read1(CHUNK if left is None else min(CHUNK, left))
+        if not piece:
             return
-        yield chunk
+        yield piece
+        left = None if left is None else left - len(piece)
+        received += len(piece)
+        if monotonic() - begin >= SECONDS_TO_MEASURE:
+            if received < FEWEST_BYTES:
+                raise MirrorError(f"sent only {received} bytes in {SECONDS_TO_MEASURE:g} seconds")
+            received, begin = 0, monotonic()
 
 
 def _size(part: Path) -> int:

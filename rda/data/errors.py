@@ -1,22 +1,23 @@
-"""What a person is told when a file of a data set cannot be had."""
+"""What a person is told when a file of a data set is not available."""
 
 from pathlib import Path
 
 from rda.data.catalogue import File
+from rda.wording import printable
 
 BY_HAND = "put the files in a folder and point RDA_DATA or --data-dir at it"
 
 
 class DataError(Exception):
-    """A file cannot be had; the message is one line that says what to do."""
+    """A file is not available; the message is one line that says what to do."""
 
     def __init__(self, message: str) -> None:
-        # A path or a server's reply may hold line ends.
-        super().__init__(" ".join(message.splitlines()))
+        # A server's reply may hold line ends, and escape sequences that a terminal would obey.
+        super().__init__(printable(message))
 
 
 class BadFileError(DataError):
-    """The file at `path` is not what the catalogue says, for `reason`."""
+    """The file at `path` is not what the catalogue says; `reason` says in what way."""
 
     def __init__(self, path: Path, file: File, reason: str) -> None:
         super().__init__(
@@ -24,10 +25,10 @@ class BadFileError(DataError):
             "replace it with a good copy, or remove it and run: rda data fetch"
         )
         self.path = path
-        self.reason = reason
+        self.reason = printable(reason)
 
 
 def why(error: BaseException) -> str:
-    """The words of an error, without its number and its path."""
+    """The message of an error, without its number and its path."""
     said = error.strerror if isinstance(error, OSError) else None
     return said or str(error) or type(error).__name__

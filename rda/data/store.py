@@ -1,6 +1,6 @@
-"""The paper's data sets from a folder: looked at, downloaded into, and read from.
+"""The paper's data sets in a folder: checks what is there, downloads what is missing, reads it.
 
-Every content handed out has the size and the SHA-256 of the catalogue.
+Whatever is returned has the size and the SHA-256 of the catalogue.
 """
 
 import os
@@ -20,7 +20,7 @@ __all__ = ["DataError", "FileState", "Progress", "check", "data_folder", "fetch"
 
 @dataclass(frozen=True)
 class FileState:
-    """What a folder holds of one file, and why it is no good where it is not."""
+    """Whether a folder has a good copy of one file, and if not, why."""
 
     name: str
     state: Literal["good", "missing", "bad"]
@@ -29,7 +29,7 @@ class FileState:
 
 
 def data_folder(given: Path | None = None) -> Path:
-    """The folder given, or $RDA_DATA, or the user's cache."""
+    """The given folder, or $RDA_DATA, or a folder in the user's cache."""
     named = given or os.environ.get("RDA_DATA")
     try:
         return Path(named).expanduser().absolute() if named else cache_folder() / "data"
@@ -44,7 +44,7 @@ def load(
     fetch_missing: bool = False,
     progress: Progress | None = None,
 ) -> dict[str, bytes]:
-    """The verified content of each file. A bad file is an error here, and never replaced."""
+    """The verified content of each file. A bad file is an error; it is never replaced here."""
     dataset, folder = _known(dataset), data_folder(folder)
     found = {file: archive.copies(file, dataset, folder) for file in dataset.files}
     missing = [file for file, paths in found.items() if not paths]
@@ -62,10 +62,10 @@ def load(
 def fetch(
     dataset: str | Dataset, folder: Path | None = None, progress: Progress | None = None
 ) -> list[Path]:
-    """A good copy of each file, downloaded where there is none.
+    """The path of a good copy of each file, downloaded if there is none.
 
-    A bad one is replaced where a download has its name, and `progress` is told so; a bad one of
-    any other name is left alone.
+    A bad copy is replaced if it has the name of the download, and `progress` is told so. A bad
+    copy under another name is left alone.
     """
     dataset, folder = _known(dataset), data_folder(folder)
     good = []
@@ -77,7 +77,7 @@ def fetch(
 
 
 def check(dataset: str | Dataset, folder: Path | None = None) -> list[FileState]:
-    """What the folder holds of each file."""
+    """The state of each file in the folder."""
     dataset, folder = _known(dataset), data_folder(folder)
     return [_state(file, dataset, folder) for file in dataset.files]
 

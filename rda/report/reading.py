@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from rda.report.points import NO_POINTS, Clock, Points
-from rda.report.wording import printable, shown
+from rda.report.wording import shown
 from rda.tasks import Task
 from rda.training.record import Record
 from rda.training.settings import RunSettings
 from rda.training.status import RecordError
+from rda.wording import printable
 
 UNREADABLE = "unreadable"
 """State of a run whose files cannot be read."""

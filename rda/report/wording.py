@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
+from rda.wording import printable
+
 MISSING = "\N{EN DASH}"
 
 
@@ -52,11 +54,3 @@ def shown(value: Any) -> str:
     if isinstance(value, list | tuple):
         return ", ".join(map(shown, value))
     return MISSING if value is None else printable(str(value))
-
-
-def printable(text: str) -> str:
-    """One line without control characters, which a terminal would obey."""
-    line = " ".join(text.split())
-    return "".join(
-        letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in line
-    )

@@ -9,6 +9,9 @@ import torch
 @contextmanager
 def products_in(precision: str) -> Iterator[None]:
     """Products in full float32, or in tf32 where a GPU has it; torch's switches are put back."""
+    # Setting the old switches sets these new ones too, and does not put "none" (inherited) back.
+    switches = (torch.backends.cuda.matmul, torch.backends.mkldnn.matmul)
+    inherited = [switch.fp32_precision for switch in switches]
     before = torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32
     torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")
     torch.backends.cudnn.allow_tf32 = precision == "tf32"
@@ -17,3 +20,5 @@ def products_in(precision: str) -> Iterator[None]:
     finally:
         torch.set_float32_matmul_precision(before[0])
         torch.backends.cudnn.allow_tf32 = before[1]
+        for switch, value in zip(switches, inherited, strict=True):
+            switch.fp32_precision = value

@@ -29,6 +29,17 @@ def find_device(name: str) -> torch.device:
     return device
 
 
+def check_precision(unit: str, precision: str, device: torch.device) -> None:
+    """Raise where torch cannot run this unit in this precision."""
+    if unit != "LSTM" or precision != "bfloat16" or device.type != "cpu":
+        return
+    if not torch.ops.mkldnn._is_mkldnn_bf16_supported():
+        raise DeviceError(
+            "LSTM in bfloat16 cannot be trained on this CPU: torch's LSTM needs AVX-512 for it; use "
+            "precision float32"
+        )
+
+
 @contextmanager
 def enough_memory() -> Iterator[None]:
     """Turn every form of "out of memory" into a NotEnoughMemoryError."""

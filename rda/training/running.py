@@ -11,7 +11,7 @@ from rda.training.building import build_stepper
 from rda.training.listening import Listener, Quiet
 from rda.training.loop import run_training
 from rda.training.record import Record
-from rda.training.resources import enough_memory, find_device
+from rda.training.resources import check_precision, enough_memory, find_device
 from rda.training.run import Run
 from rda.training.settings import RunSettings
 from rda.training.tensorboard import EventFiles
@@ -57,6 +57,7 @@ def train(
         DeviceError, NotEnoughMemoryError, DataError: as their names say.
     """
     where = find_device(device)
+    check_precision(settings.unit, settings.recipe.precision, where)
     if threads:
         torch.set_num_threads(threads)
     if files is None:

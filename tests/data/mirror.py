@@ -60,6 +60,7 @@ class Page:
 
     body: bytes
     status: int = 200
+    reason: str | None = None
     knows_ranges: bool = True
     framing: Literal["length", "chunked", "none", "not even HTTP"] = "length"
     seconds_before: float = 0
@@ -130,7 +131,7 @@ def _send_head(request: BaseHTTPRequestHandler, page: Page, start: int) -> None:
         first = start + page.continues_elsewhere
         request.send_header("Content-Range", f"bytes {first}-{whole - 1}/{whole}")
     else:
-        request.send_response(page.status)
+        request.send_response(page.status, page.reason)
     if page.framing == "length":
         request.send_header("Content-Length", str(max(whole - start, 0)))
     elif page.framing == "chunked":

@@ -237,6 +237,89 @@ def test_a_folder_that_is_a_file_is_told_in_one_line(lone, tmp_path):
     assert "cannot be written" in failure(lone, tmp_path / "file" / "data")
 
 
+@pytest.mark.parametrize(
+    "page",
+    [
+        Page(b"", status=500, reason="\x1b]0;yours\x07\x1b[2J fine"),
+        Page(b"\x1b[2J\x1b]0;yours\x07 no status line\r\n", framing="not even HTTP"),
+    ],
+    ids=["reason", "status line"],
+)
+def test_a_servers_words_are_shown_and_not_obeyed(page, mirror, lone, tmp_path):
+    """Escape sequences in a reply could clear the screen or rename the window."""
+    mirror.pages[f"/{NAME}"] = page
+    told = failure(lone, tmp_path)
+    assert told.isprintable()
+    assert "yours" in told
+
+
+class DrippingResponse:
+    """Sends a byte each time it is asked, and takes some seconds of a made-up clock for it."""
+
+    status, headers = 206, {}
+
+    def __init__(self, clock, seconds, start):
+        self.clock, self.seconds, self.position = clock, seconds, start
+        self.length = len(BODY) - start
+        self.headers = {"Content-Range": f"bytes {start}-{len(BODY) - 1}/{len(BODY)}"}
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+    def read1(self, size):
+        self.clock[0] += self.seconds
+        piece = BODY[self.position : self.position + 1]
+        self.position += len(piece)
+        return piece
+
+    def read(self, size):
+        return b"".join(iter(lambda: self.read1(1), b""))
+
+
+@pytest.fixture
+def dripping(monkeypatch):
+    """Makes the mirrors that have "drip" in their address drip; lists what they were asked."""
+    clock, asked, answer = [0.0], [], download._answer
+    monkeypatch.setattr(download, "monotonic", lambda: clock[0], raising=False)
+
+    def answers(seconds):
+        def respond(url, start):
+            if "drip" not in url:
+                return answer(url, start)
+            asked.append(start)
+            return DrippingResponse(clock, seconds, start)
+
+        monkeypatch.setattr(download, "_answer", respond)
+        return asked
+
+    return answers
+
+
+def test_a_server_that_drips_is_left_for_the_next(dripping, mirror, tmp_path):
+    mirror.pages[f"/{NAME}"] = Page(BODY)
+    file = file_of(IMAGES, CONTENT, f"http://drip.invalid/{NAME}", f"{mirror.url}{NAME}")
+    asked = dripping(seconds=20.0)  # three bytes in the minute that is measured
+    assert_good(download.download(file, tmp_path), tmp_path)
+    assert asked == [3 * attempt for attempt in range(download.ATTEMPTS)]
+    assert mirror.asked == [(f"/{NAME}", f"bytes={3 * download.ATTEMPTS}-")]
+
+
+def test_a_server_that_only_drips_is_named_with_its_rate(dripping, tmp_path):
+    file = file_of(IMAGES, CONTENT, f"http://drip.invalid/{NAME}")
+    dripping(seconds=20.0)
+    assert f"{file.urls[0]} sent only 3 bytes in 60 seconds" in failure(file, tmp_path)
+
+
+def test_a_slow_server_is_given_its_time(dripping, tmp_path):
+    file = file_of(IMAGES, CONTENT, f"http://drip.invalid/{NAME}")
+    asked = dripping(seconds=download.SECONDS_TO_MEASURE / download.FEWEST_BYTES)
+    assert_good(download.download(file, tmp_path), tmp_path)
+    assert asked == [0]
+
+
 def test_a_bad_copy_is_replaced_and_the_progress_says_so(mirror, lone, tmp_path):
     (tmp_path / NAME).write_bytes(b"bad")
     mirror.pages[f"/{NAME}"] = Page(BODY)

@@ -22,6 +22,7 @@ from rda.tasks.copying import MultiCopy
 from rda.training import checkpoint
 from rda.training.building import build_stepper
 from rda.training.record import METRICS, MODEL, Record
+from rda.training.resources import DeviceError
 from rda.training.run import Run
 from rda.training.settings import RunSettings, small_settings
 from rda.training.status import FAILED, FINISHED, INTERRUPTED, STOPPED, RecordError
@@ -318,11 +319,30 @@ class TestTraining:
         status = run_once(tmp_path / "run", with_steps(settings, 5, stop_at="never"))
         assert status.state == FINISHED
 
+    @pytest.mark.parametrize("supported", [True, False])
+    def test_an_lstm_in_bfloat16_trains_or_says_why_not(self, tmp_path, monkeypatch, supported):
+        really = torch.ops.mkldnn._is_mkldnn_bf16_supported()
+        if supported and not really:
+            pytest.skip("this CPU has no AVX-512")
+        monkeypatch.setattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: supported)
+        recipe = replace(TINY, precision="bfloat16")
+        settings = with_steps(replace(TINY_RUNS["copy"], recipe=recipe), 2, stop_at="never")
+        if supported:
+            assert run_once(tmp_path / "run", settings).state == FINISHED
+        else:
+            with pytest.raises(DeviceError, match="AVX-512"):
+                run_once(tmp_path / "run", settings)
+            assert not (tmp_path / "run").exists()
+
     def test_the_precision_of_products_is_put_back(self, tmp_path):
-        before = torch.get_float32_matmul_precision()
+        def switches():
+            modules = (torch.backends.cuda.matmul, torch.backends.mkldnn.matmul)
+            return torch.get_float32_matmul_precision(), *(m.fp32_precision for m in modules)
+
+        before = switches()
         settings = replace(TINY_RUNS["addition"], recipe=replace(TINY, precision="tf32"))
         run_once(tmp_path / "run", with_steps(settings, 2))
-        assert torch.get_float32_matmul_precision() == before
+        assert switches() == before
 
 
 class TestEvaluation:

@@ -1,7 +1,7 @@
-"""Compiling the CPU kernel at first use, once for each machine, into a cache.
+"""Compiles the CPU kernel at first use, once for each machine, and keeps it in the cache.
 
-The compiler is called directly: the kernel includes nothing of torch's headers, which alone take
-longer to compile than all of it, and ninja is not needed.
+The compiler is called directly. The kernel includes no header of torch: those alone would take
+longer to compile than the whole kernel, and torch's own build system needs ninja.
 """
 
 import contextlib
@@ -14,18 +14,32 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
+from typing import NamedTuple
 
-from rda.files import CacheError, cache_folder, waiting_lock
+from rda.files import (
+    CacheError,
+    code_folder,
+    exposure,
+    make_private,
+    sweep,
+    waiting_lock,
+    write_atomically,
+)
 
 COMPILERS = ("c++", "g++", "clang++")
 FLAGS = ("-O3", "-std=c++17", "-fPIC", "-shared", "-march=native")
 THREADS = "-fopenmp"
 SECONDS_TO_COMPILE = 300
+SECONDS_UNTIL_ABANDONED = 3600
+"""More than both attempts to compile can take: whoever made an older folder was killed."""
+SECONDS_TO_REMEMBER_FAILURE = 24 * 3600
+"""Then it is tried again by itself: the reason may have been a full disk."""
 
 
 class BuildError(RuntimeError):
-    """The kernel cannot be had on this machine; the message is the reason in one line."""
+    """The kernel cannot be compiled or loaded; the message is the reason in one line."""
 
 
 def compiler() -> list[str]:
@@ -59,37 +73,65 @@ def _words(variable: str) -> list[str]:
 
 def load() -> ctypes.CDLL:
     """The compiled kernel, from the cache or compiled now."""
-    source = Path(__file__).with_name("kernel.cpp").read_text()
-    command = [*compiler(), *flags()]
-    try:
-        library = cache_folder() / f"kernel-{_key(source, command)}.so"
-    except CacheError as error:
-        raise BuildError(str(error)) from error
-    try:
-        if not _is_whole(library):
-            library.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    plan = _plan()
+    library = plan.library
+    if not _is_whole(library):
+        _complain_again(library)
+        try:
+            make_private(library.parent)
             with waiting_lock(library.with_suffix(".lock")):
                 if not _is_whole(library):
-                    _compile(source, command, library)
-    except OSError as error:
-        raise BuildError(
-            f"the cache folder {library.parent} cannot be used ({error.strerror or error}); "
-            "set RDA_CACHE to one that can be written"
-        ) from error
+                    _complain_again(library)
+                    _compile(plan)
+        except OSError as error:
+            raise BuildError(
+                f"the cache folder {library.parent} cannot be used ({error.strerror or error}); "
+                "set RDA_CACHE to one that can be written"
+            ) from error
     try:
         return ctypes.CDLL(str(library))
     except OSError as error:
         raise BuildError(f"the compiled kernel does not load: {error}") from error
 
 
+def forget_failure() -> str | None:
+    """Forget that compiling failed here before, so that it is tried again; returns the reason."""
+    library = _plan().library
+    reason = _failure(library)
+    if reason is not None:
+        with contextlib.suppress(OSError):
+            _failure_file(library).unlink()
+    return reason
+
+
+class Plan(NamedTuple):
+    """What is compiled, how, and where the result belongs in the cache."""
+
+    source: str
+    command: list[str]
+    library: Path
+
+
+def _plan() -> Plan:
+    source = Path(__file__).with_name("kernel.cpp").read_text()
+    command = [*compiler(), *flags()]
+    try:
+        return Plan(source, command, code_folder() / f"kernel-{_key(source, command)}.so")
+    except CacheError as error:
+        raise BuildError(str(error)) from error
+
+
 def _key(source: str, command: list[str]) -> str:
-    """Changes with the kernel, the compiler, its options and the CPU that -march=native means."""
+    """A key that changes with the kernel, the compiler, its options and the CPU.
+
+    -march=native compiles for the CPU of this machine, and a home folder may serve several.
+    """
     parts = (source, *command, _version(command[0]), platform.machine(), _cpu())
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
 
 def _version(program: str) -> str:
-    # A new compiler is a new file: asking it for its version would cost every process a start.
+    # A new compiler is a new file. Running it to ask for its version would slow every start.
     status = os.stat(program)
     return f"{os.path.realpath(program)} {status.st_size} {status.st_mtime_ns}"
 
@@ -106,38 +148,72 @@ def _digest_file(library: Path) -> Path:
     return library.with_suffix(".sha256")
 
 
+def _failure_file(library: Path) -> Path:
+    return library.with_suffix(".failed")
+
+
 def _is_whole(library: Path) -> bool:
-    """Whether the file is what was once compiled; loading half of one would crash."""
+    """Whether the file is what this user once compiled. Loading half a file would crash."""
+    digest = _digest_file(library)
     try:
-        expected = _digest_file(library).read_text()
-        return hashlib.sha256(library.read_bytes()).hexdigest() == expected
+        if exposure(library) or exposure(digest):
+            return False
+        found = hashlib.sha256(library.read_bytes()).hexdigest()
+        return found.encode() == digest.read_bytes()
     except OSError:
         return False
 
 
-def _compile(source: str, compiler_and_flags: list[str], library: Path) -> None:
+def _failure(library: Path) -> str | None:
+    """Why compiling this library failed before, or None."""
+    path = _failure_file(library)
+    try:
+        is_recent = time.time() - path.stat().st_mtime < SECONDS_TO_REMEMBER_FAILURE
+        return path.read_text(errors="replace") if is_recent else None
+    except OSError:
+        return None
+
+
+def _complain_again(library: Path) -> None:
+    """Raise for a failure that is remembered: each attempt can take half a minute."""
+    reason = _failure(library)
+    if reason is not None:
+        raise BuildError(
+            f"{reason} (a failure of an earlier process, remembered for a day in "
+            f"{_failure_file(library)}; `rda doctor`, another compiler or other flags try again)"
+        )
+
+
+def _compile(plan: Plan) -> None:
+    library = plan.library
     if sys.stderr.isatty():
         print("rda: compiling the CPU engine, once (a few seconds) ...", file=sys.stderr)
-    with tempfile.TemporaryDirectory(dir=library.parent) as folder:
+    sweep(library.parent, "compiling-*", SECONDS_UNTIL_ABANDONED)
+    with tempfile.TemporaryDirectory(dir=library.parent, prefix="compiling-") as folder:
         text, built = Path(folder) / "kernel.cpp", Path(folder) / library.name
-        text.write_text(source)
-        command = [*compiler_and_flags, THREADS, str(text), "-o", str(built)]
+        text.write_text(plan.source)
+        command = [*plan.command, THREADS, str(text), "-o", str(built)]
         problem = _run(command)
         if problem is not None:
             command.remove(THREADS)
             problem = _run(command)
         if problem is not None:
-            raise BuildError(f"{compiler_and_flags[0]} cannot compile the kernel: {problem}")
-        digest = Path(folder) / "digest"
-        digest.write_text(hashlib.sha256(built.read_bytes()).hexdigest())
+            reason = f"{command[0]} cannot compile the kernel: {problem}"
+            write_atomically(_failure_file(library), reason.encode())
+            raise BuildError(reason)
+        digest = hashlib.sha256(built.read_bytes()).hexdigest()
+        built.chmod(0o700)  # the umask may let a group write, and then it would not be loaded
         os.replace(built, library)
-        os.replace(digest, _digest_file(library))
+        write_atomically(_digest_file(library), digest.encode(), mode=0o600)
+    _failure_file(library).unlink(missing_ok=True)
 
 
 def _run(command: list[str]) -> str | None:
     """None, or the compiler's first complaint."""
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS_TO_COMPILE)
+        done = subprocess.run(
+            command, capture_output=True, errors="replace", timeout=SECONDS_TO_COMPILE
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
         return str(error)
     if done.returncode == 0:

@@ -22,7 +22,7 @@ def _structure(name: str, **groups: str) -> type[ctypes.Structure]:
     return type(name, (ctypes.Structure,), {"_fields_": fields})
 
 
-# In the order of the structs in kernel.cpp.
+# The fields have the order of the structs in kernel.cpp.
 Sizes = _structure(
     "Sizes",
     long="time batch units inputs blocks",
@@ -41,7 +41,7 @@ Backward = _structure(
 
 @functools.cache
 def library() -> ctypes.CDLL | str:
-    """The kernel, or the reason why there is none."""
+    """The compiled kernel, or the reason why there is none; found out once per process."""
     try:
         return load()
     except BuildError as error:

@@ -1,4 +1,7 @@
-"""CUDA text to machine code with NVRTC, which torch's CUDA builds bring along; cached."""
+"""Compiles CUDA text to machine code with NVRTC, which is part of torch's CUDA builds.
+
+The machine code is kept in the cache.
+"""
 
 import ctypes
 import functools
@@ -12,16 +15,19 @@ from typing import Any
 
 import torch
 
-from rda.files import CacheError, cache_folder, write_atomically
+from rda.files import CacheError, code_folder, exposure, make_private, sweep, write_atomically
+
+SECONDS_UNTIL_ABANDONED = 3600
+"""Writing a file takes less: whoever left an older temporary file was killed."""
 
 
 class CompileError(RuntimeError):
-    """The kernel cannot be had; the message is the reason in one line."""
+    """The kernel cannot be compiled; the message is the reason in one line."""
 
 
 @functools.cache
 def library() -> ctypes.CDLL:
-    """libnvrtc, of the CUDA version that torch was built for."""
+    """libnvrtc of the CUDA version that torch was built for."""
     version = torch.version.cuda
     if version is None:
         raise CompileError("this build of torch has no CUDA")
@@ -41,7 +47,7 @@ def library() -> ctypes.CDLL:
 
 def compiled(source: str, constants: dict[str, int], capability: tuple[int, int]) -> bytes:
     """The machine code, from the cache or compiled now."""
-    # wgmma is of Hopper alone, and so of its own variant of the architecture.
+    # wgmma exists on Hopper only, and needs the variant of the architecture that ends in "a".
     architecture = "90a" if capability == (9, 0) else f"{capability[0]}{capability[1]}"
     options = [f"--gpu-architecture=sm_{architecture}", "--std=c++17"]
     options += ["--device-as-default-execution-space"]
@@ -50,21 +56,23 @@ def compiled(source: str, constants: dict[str, int], capability: tuple[int, int]
     found = _cached(key)
     if found is None:
         found = _compile(source, options)
-        with suppress(OSError, CacheError):  # without a cache it is compiled in every process
+        with suppress(OSError, CacheError):  # without a cache every process compiles for itself
             path = _cache_file(key)
-            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            write_atomically(path, hashlib.sha256(found).digest() + found)
+            make_private(path.parent)
+            sweep(path.parent, ".cuda-*.tmp", SECONDS_UNTIL_ABANDONED)
+            write_atomically(path, hashlib.sha256(found).digest() + found, mode=0o600)
     return found
 
 
 def _cache_file(key: str) -> Path:
-    return cache_folder() / f"cuda-{key}.cubin"
+    return code_folder() / f"cuda-{key}.cubin"
 
 
 def _cached(key: str) -> bytes | None:
-    """What was once compiled, if every byte of it is still there."""
+    """The machine code that this user once compiled, or None if it is not there as a whole."""
     try:
-        content = _cache_file(key).read_bytes()
+        path = _cache_file(key)
+        content = b"" if exposure(path) else path.read_bytes()
     except (OSError, CacheError):
         return None
     digest, code = content[:32], content[32:]
