@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 
@@ -10,7 +11,8 @@ import torch
 def products_in(precision: str) -> Iterator[None]:
     """Products in full float32, or in tf32 where a GPU has it; torch's switches are put back."""
     # Setting the old switches sets these new ones too, and does not put "none" (inherited) back.
-    switches = (torch.backends.cuda.matmul, torch.backends.mkldnn.matmul)
+    mkldnn: Any = torch.backends.mkldnn
+    switches = (torch.backends.cuda.matmul, mkldnn.matmul)
     inherited = [switch.fp32_precision for switch in switches]
     before = torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32
     torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")

@@ -35,8 +35,8 @@ def check_precision(unit: str, precision: str, device: torch.device) -> None:
         return
     if not torch.ops.mkldnn._is_mkldnn_bf16_supported():
         raise DeviceError(
-            "LSTM in bfloat16 cannot be trained on this CPU: torch's LSTM needs AVX-512 for it; use "
-            "precision float32"
+            "LSTM in bfloat16 cannot be trained on this CPU: torch's LSTM needs AVX-512 for it; "
+            "use precision float32"
         )
 
 
