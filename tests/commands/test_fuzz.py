@@ -27,7 +27,7 @@ OPTIONS = [
     "--checkpoint-minutes", "--force", "--tensorboard", "--small", "--pool", "--images",
     "--permutation-seed", "--segment", "--embedding", "--help", "-h", "--", "-", "--no-force",
     "--hidden_size", "--task.length", "--recipe", "--nothing", "--schedule", "--warmup-steps",
-    "--schedule-steps", "--final-learning-rate", "--clip-norm", "--not-finite", "--runs-dir",
+    "--schedule-steps", "--final-learning-rate", "--clip-norm", "--not-finite",
 ]  # fmt: skip
 VALUES = [
     "0", "1", "2", "3", "-1", "0.5", "1e-3", "nan", "inf", "-inf", "1e400", "", " ", "x", "None",
