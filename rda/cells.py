@@ -9,7 +9,7 @@ from torch.fx import Proxy
 from rda.activations import Activation, AttentionName, Choices, OutputName
 from rda.checks import check_input, check_state
 from rda.equations import LogState, no_history, output
-from rda.precision import autocast_off, compute_dtype, state_dtype
+from rda.precision import autocast_off, compute_dtype, in_dtype, state_dtype
 from rda.scan.dispatch import scan_layer
 from rda.state import State, from_log, to_log
 from rda.unit import Device, UnitModule, record_call
@@ -53,10 +53,10 @@ class _Cell(UnitModule):
         started = self._start(input, state, dtype)
         with autocast_off(input):
             _, stepped = scan_layer(
-                input.to(dtype).view(1, -1, self.input_size),
-                weight_ih.to(dtype),
-                None if bias is None else bias.to(dtype),
-                weight_hh.to(dtype),
+                in_dtype(input, dtype).view(1, -1, self.input_size),
+                in_dtype(weight_ih, dtype),
+                None if bias is None else in_dtype(bias, dtype),
+                in_dtype(weight_hh, dtype),
                 LogState(*(part.reshape(-1, self.hidden_size) for part in started)),
                 self.choices,
                 lengths=None,

@@ -82,7 +82,6 @@ def check_features(input: Tensor, weight: Tensor, owner: str) -> None:
             f"{owner}: Input and parameter tensors are not at the same device, found input "
             f"tensor at {input.device} and parameter tensor at {weight.device}"
         )
-    check_allocated(input, f"{owner}: input")
 
 
 def check_state(
@@ -96,7 +95,7 @@ def check_state(
         raise RuntimeError(
             f"{owner}: state should be a pair of tensors (average, weight), got {given}"
         )
-    allowed = sorted({dtype, state_dtype(dtype)}, key=str)
+    allowed = (dtype, state_dtype(dtype))
     for name, part in zip(State._fields, state, strict=True):
         if not isinstance(part, Tensor):
             raise TypeError(f"{owner}: state {name} should be a Tensor, got: {type(part).__name__}")
@@ -106,13 +105,14 @@ def check_state(
             )
         if part.dtype not in allowed:
             raise RuntimeError(
-                f"{owner}: Expected state {name} of dtype {' or '.join(map(str, allowed))}, "
-                f"got {part.dtype}"
+                f"{owner}: Expected state {name} of dtype "
+                f"{' or '.join(map(str, dict.fromkeys(allowed)))}, got {part.dtype}"
             )
         if part.device != device:
             raise RuntimeError(
                 f"{owner}: Input and state tensors are not at the same device, found input "
                 f"tensor at {device} and state {name} at {part.device}"
             )
-        check_allocated(part, f"{owner}: state {name}")
-    return State(*state)
+    checked = State(*state)
+    check_allocated(checked.weight, "state weight")  # computed with before the scan checks it
+    return checked

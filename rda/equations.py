@@ -147,5 +147,5 @@ def log_from_weight(weight: Tensor) -> Tensor:
     absent state.
     """
     absent = weight < torch.finfo(weight.dtype).tiny
-    present = torch.where(absent, 1.0, weight)
-    return torch.where(absent, -torch.inf, present + torch.log(-torch.expm1(-present)))
+    present = weight.masked_fill(absent, 1.0)
+    return (present + torch.log(-torch.expm1(-present))).masked_fill(absent, -torch.inf)

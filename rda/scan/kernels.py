@@ -145,9 +145,9 @@ def in_memory(tensor: Tensor) -> Tensor:
     A negation that torch only notes in a bit (`z.conj().imag`) and a zero tensor without storage
     are written out. Freed memory is refused: its address is null.
     """
-    if tensor.is_neg() or tensor._is_zerotensor():
+    if tensor.is_neg() or not tensor.data_ptr():
+        check_allocated(tensor)
         return tensor.clone(memory_format=torch.contiguous_format)
-    check_allocated(tensor)
     return tensor.contiguous()
 
 

@@ -8,6 +8,7 @@ from rda.activations import Choices
 from rda.equations import Gates, LogState, gates, output, stable_hidden, stable_step
 from rda.scan.kernels import from_nothing
 from rda.scan.ragged import running
+from rda.scan.tracing import check_allocated
 
 
 def scan(
@@ -23,6 +24,8 @@ def scan(
     """Shapes and meaning as in `rda.scan.dispatch.scan_layer`."""
     if state is None:
         state = from_nothing(input, recurrent_weight.shape[1])
+    for name, part in zip(state._fields, state, strict=True):
+        check_allocated(part, f"state.{name}")
     projected = input if input_weight is None else F.linear(input, input_weight, bias)
     order = range(projected.shape[0])
     going_on = None if lengths is None else running(lengths, projected)
