@@ -1,4 +1,4 @@
-"""One step of a unit as a module: what nn.LSTMCell is to nn.LSTM."""
+"""One step of a unit as a module, as nn.LSTMCell is for nn.LSTM."""
 
 from typing import TYPE_CHECKING
 
@@ -34,15 +34,15 @@ class _Cell(UnitModule):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Section 6.1: Xavier weights for each gate, biases 0, the discount gate's 1."""
+        """Section 6.1: Xavier weights for each gate, biases 0, except 1 for the discount gate."""
         self._reset_group("")
 
     def forward(self, input: Tensor, state: tuple[Tensor, Tensor] | None = None) -> State:
         """The state after one step.
 
         Args:
-            input: (batch, input_size), or (input_size) for a single one.
-            state: (average, weight), each (batch, hidden_size) or (hidden_size); None is no
+            input: (batch, input_size), or (input_size) without a batch.
+            state: (average, weight), each (batch, hidden_size) or (hidden_size). None means no
                 history.
         """
         if isinstance(input, Proxy):
@@ -100,8 +100,9 @@ class RDACell(_Cell):
         h_t = f_h(n_t / d_t)                              average, with
         n_t = n_{t-1} gamma_t + z_t a_t,  d_t = d_{t-1} gamma_t + a_t
 
-    Called as nn.LSTMCell: `average, weight = cell(input, (average, weight))`. The unit's
-    output at that step, f_o(h_t), is `cell.readout(state)`.
+    It is called like nn.LSTMCell: `average, weight = cell(input, (average, weight))`. The output
+    of the unit at that step, f_o(h_t), is `cell.readout(state)`. Arguments and parameters are those
+    of `rda.RDA` with one layer.
     """
 
     def __init__(
@@ -121,7 +122,10 @@ class RDACell(_Cell):
 
 
 class RWACell(_Cell):
-    """One step of the Recurrent Weighted Average (section 3): exp, tanh, identity, no discount."""
+    """One step of the Recurrent Weighted Average (section 3): exp, tanh, identity, no discount.
+
+    It is called like `RDACell`.
+    """
 
     _default_choices = Choices("exp", "tanh", "identity", discount=False)
 

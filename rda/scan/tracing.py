@@ -1,4 +1,4 @@
-"""What is being done with tensors: traced, transformed, differentiated, or nothing of that."""
+"""Whether tensors are traced, transformed, differentiated, or plain values in memory."""
 
 from collections.abc import Callable, Iterable
 from typing import TypeVar
