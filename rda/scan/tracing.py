@@ -42,12 +42,12 @@ def is_traced_for_later() -> bool:
 
 def is_transformed(tensors: Iterable[Tensor]) -> bool:
     """Whether this is inside torch.func (vmap, jvp, ...) or a tensor has a forward gradient."""
+    forward = forward_ad._current_level >= 0
+    if forward and torch.compiler.is_compiling():
+        return True  # torch.compile cannot trace the questions below in forward mode
     if torch._C._functorch.maybe_current_level() is not None:
         return True
-    if forward_ad._current_level < 0:
-        return False
-    compiling = torch.compiler.is_compiling()
-    return compiling or any(forward_ad.unpack_dual(x).tangent is not None for x in tensors)
+    return forward and any(forward_ad.unpack_dual(x).tangent is not None for x in tensors)
 
 
 def is_batched(tensors: Iterable[Tensor | None]) -> bool:
