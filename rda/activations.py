@@ -117,7 +117,7 @@ class Choices:
 
 def _resolve(kind: str, choice: object, table: dict[str, Activation]) -> Activation:
     if isinstance(choice, str):
-        return look_up(kind, choice, table)
+        return table[choice] if choice in table else look_up(kind, choice, table)
     if isinstance(choice, nn.Module):
         return _in_its_own_dtype(choice)
     if isinstance(choice, type):

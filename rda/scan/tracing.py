@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd import forward_ad
 
+PLAIN_TYPES = (Tensor, nn.Parameter)
 Function = TypeVar("Function", bound=Callable[..., object])
 
 
@@ -23,7 +24,7 @@ def constant_when_traced(function: Function) -> Function:
 def is_plain(tensor: Tensor) -> bool:
     """Whether this tensor has values, and nothing records what is done with it."""
     return (
-        type(tensor) in (Tensor, nn.Parameter)
+        type(tensor) in PLAIN_TYPES
         and not torch.compiler.is_compiling()
         and torch._C._get_tracing_state() is None
         and not torch._C._len_torch_dispatch_stack()
@@ -62,7 +63,7 @@ def check_allocated(tensor: Tensor, name: str = "a tensor") -> None:
     """Raise for freed memory (`untyped_storage().resize_(0)`), where torch itself may crash."""
     if (
         not torch.compiler.is_compiling()
-        and type(tensor) in (Tensor, nn.Parameter)
+        and type(tensor) in PLAIN_TYPES
         and torch._C._has_storage(tensor)
         and not tensor.data_ptr()
         and not (tensor.is_meta or tensor._is_zerotensor() or tensor.numel() == 0)
