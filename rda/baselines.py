@@ -36,7 +36,8 @@ def _packed(states: list[Tensor]) -> Any:
     return states[0] if len(states) == 1 else tuple(states)
 
 
-def _check_engine_name(engine: object) -> None:
+def check_engine_name(engine: object) -> None:
+    """Raise for a name that is no engine of LSTM and GRU."""
     names = get_args(EngineName)
     if isinstance(engine, str) and engine in ENGINES and engine not in WAYS:
         raise ValueError(
@@ -62,7 +63,7 @@ class _Baseline(nn.RNNBase):
         **options: Any,
     ) -> None:
         check_flag("learn_initial_state", learn_initial_state)
-        _check_engine_name(engine)
+        check_engine_name(engine)
         self.engine = engine
         super().__init__(*args, **options)
         self.learn_initial_state = learn_initial_state
