@@ -1,7 +1,7 @@
 """The choices of section 5.1: f_a, f_h and f_o under the paper's names.
 
-The stable form of the average needs log f_a rather than f_a, so each attention function
-stands here twice: as printed, and as its logarithm, which no logit can overflow.
+The stable form of the average needs log f_a instead of f_a. So each attention function is defined
+twice: as printed in the paper, and as its logarithm, which no logit can overflow.
 """
 
 from collections.abc import Callable
@@ -25,12 +25,12 @@ def identity(x: Tensor) -> Tensor:
 
 
 def softplus(x: Tensor) -> Tensor:
-    """ln(1 + e^x), exact in float64: torch's own cut to x at 20 leaves an error of e^-20."""
+    """ln(1 + e^x). torch returns x above 20 by default, an error of e^-20 that float64 shows."""
     return F.softplus(x, threshold=40.0)
 
 
 def log_softplus(x: Tensor) -> Tensor:
-    """ln ln(1 + e^x); below -20, where 1 + e^x rounds, the series x - e^x / 2 is exact."""
+    """ln ln(1 + e^x). Below -20, 1 + e^x is rounded, and the series x - e^x / 2 is exact."""
     in_tail = x < -20.0
     tail = torch.where(in_tail, x, -20.0)
     body = torch.where(in_tail, 0.0, x)
@@ -38,7 +38,7 @@ def log_softplus(x: Tensor) -> Tensor:
 
 
 def log_of_weight(a: Tensor) -> Tensor:
-    """ln a for a >= 0. An attention of zero gives -inf and passes no gradient."""
+    """ln a for a >= 0. An attention of zero gives -inf, with a gradient of zero."""
     nothing = (a >= 0) & (a < torch.finfo(a.dtype).tiny)
     return torch.where(nothing, -torch.inf, torch.where(nothing, 1.0, a).log())
 
@@ -66,10 +66,10 @@ OUTPUT: dict[str, Activation] = {"identity": identity, "tanh": torch.tanh}
 
 @dataclass(frozen=True)
 class Choices:
-    """What makes one unit of the family: f_a, f_h, f_o, and whether the past is discounted.
+    """The functions f_a, f_h and f_o of a unit, and whether it discounts the past.
 
-    Each function is one of the paper's names or any callable from tensor to tensor
-    (an attention callable must be non-negative and monotonically increasing).
+    Each function is one of the paper's names, or any callable from tensor to tensor. A callable
+    for the attention must be non-negative and monotonically increasing.
     """
 
     attention: AttentionName | Activation = "exp"
@@ -106,18 +106,18 @@ class Choices:
 
     @property
     def input_blocks(self) -> int:
-        """Blocks of the input's weights: u, g, a and, with a discount, gamma."""
+        """Number of blocks in the input weights: u, g, a and, with a discount, gamma."""
         return 4 if self.discount else 3
 
     @property
     def recurrent_blocks(self) -> int:
-        """Blocks of the hidden state's weights: all but u, which sees the input alone."""
+        """Number of blocks in the recurrent weights: all but u, which depends on the input only."""
         return self.input_blocks - 1
 
 
 def _resolve(kind: str, choice: object, table: dict[str, Activation]) -> Activation:
     if isinstance(choice, str):
-        return look_up(kind, choice, table)
+        return table[choice] if choice in table else look_up(kind, choice, table)
     if isinstance(choice, nn.Module):
         return _in_its_own_dtype(choice)
     if isinstance(choice, type):
@@ -128,7 +128,7 @@ def _resolve(kind: str, choice: object, table: dict[str, Activation]) -> Activat
 
 
 def _in_its_own_dtype(module: nn.Module) -> Activation:
-    """A module with half-precision parameters cannot take the float32 of the state."""
+    """The module, called in the dtype of its parameters: the state is float32 even in bfloat16."""
 
     def activation(x: Tensor) -> Tensor:
         parameter = next(module.parameters(), x)

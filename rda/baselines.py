@@ -36,7 +36,8 @@ def _packed(states: list[Tensor]) -> Any:
     return states[0] if len(states) == 1 else tuple(states)
 
 
-def _check_engine_name(engine: object) -> None:
+def check_engine_name(engine: object) -> None:
+    """Raise for a name that is no engine of LSTM and GRU."""
     names = get_args(EngineName)
     if isinstance(engine, str) and engine in ENGINES and engine not in WAYS:
         raise ValueError(
@@ -62,7 +63,7 @@ class _Baseline(nn.RNNBase):
         **options: Any,
     ) -> None:
         check_flag("learn_initial_state", learn_initial_state)
-        _check_engine_name(engine)
+        check_engine_name(engine)
         self.engine = engine
         super().__init__(*args, **options)
         self.learn_initial_state = learn_initial_state
@@ -75,7 +76,7 @@ class _Baseline(nn.RNNBase):
                 self.register_parameter(name, nn.Parameter(start))
 
     def reset_parameters(self) -> None:
-        """Section 6.1: Xavier weights for each gate, biases 0, the forget gate's 1."""
+        """Section 6.1: Xavier weights for each gate, biases 0, except 1 for the forget gate."""
         for weight_ih, weight_hh, *others in self.all_weights:
             rows = weight_ih.shape[0] // self._gates
             blocks = zip(
@@ -83,7 +84,7 @@ class _Baseline(nn.RNNBase):
             )
             xavier_gates_(list(blocks))
             biases = [other.detach() for other in others if other.dim() == 1]
-            # torch adds two biases, so the forget gate's 1 stands in the first alone.
+            # torch adds two biases, so only the first one gets the 1 of the forget gate.
             for bias, open_gate in zip(biases, (self._forget_gate, None), strict=False):
                 bias_gates_(bias, rows, open_gate)
             xavier_gates_([(other.detach(), None) for other in others if other.dim() == 2])
@@ -178,7 +179,7 @@ class _Baseline(nn.RNNBase):
         return "cuDNN" if input.is_cuda and torch.backends.cudnn.enabled else "torch.nn"
 
     def _check(self, input: Tensor, states: list[Tensor | None]) -> None:
-        """As nn.LSTM does, and where that leaves it to cuDNN, as cuDNN does."""
+        """The checks of nn.LSTM, and those that it leaves to cuDNN."""
         self.check_input(input, None)
         given = [state for state in states if state is not None]
         for tensor in (self.weight_hh_l0, *given):
@@ -191,7 +192,7 @@ class _Baseline(nn.RNNBase):
     def _run_ours(
         self, run: Run, input: Tensor, states: list[Tensor | None]
     ) -> tuple[Tensor, list[Tensor]]:
-        """All layers and directions; `states` and the result are (rows, batch, hidden) each."""
+        """All layers and directions. Each state is (layers * directions, batch, hidden_size)."""
         self._check(input, states)
         sequence = input.transpose(0, 1) if self.batch_first else input
         product = product_for(input.dtype, self.hidden_size)
@@ -222,10 +223,11 @@ class _Baseline(nn.RNNBase):
 
 
 class LSTM(_Baseline, nn.LSTM):
-    """torch.nn.LSTM, initialised as in section 6.1.
+    """torch.nn.LSTM with the initialisation of section 6.1.
 
-    With `learn_initial_state`, (h, c) start from the parameters `initial_hidden` and
-    `initial_cell`, (num_layers * directions, hidden_size), wherever no state is given.
+    With `learn_initial_state`, a call without a state starts from the parameters `initial_hidden`
+    and `initial_cell`, each (num_layers * directions, hidden_size). `engine` is "auto", "torch"
+    for torch's own implementation, or the name of one of our engines for GPUs.
     """
 
     _learned_names = ("initial_hidden", "initial_cell")
@@ -235,9 +237,10 @@ class LSTM(_Baseline, nn.LSTM):
 
 
 class GRU(_Baseline, nn.GRU):
-    """torch.nn.GRU, initialised as in section 6.1 (it has no forget gate: all biases 0).
+    """torch.nn.GRU with the initialisation of section 6.1. Without a forget gate, all biases are 0.
 
-    With `learn_initial_state`, h starts from the parameter `initial_hidden`.
+    With `learn_initial_state`, a call without a state starts from the parameter `initial_hidden`.
+    `engine` is as in `LSTM`.
     """
 
     _learned_names = ("initial_hidden",)

@@ -3,9 +3,11 @@
 from collections.abc import Callable
 from typing import Any, Literal, overload
 
+from rda import baselines
 from rda.baselines import GRU, LSTM
 from rda.labels import RDA_LABELS, UNIT_LABELS, RDALabel, unit_label
 from rda.layers import RDA, RWA
+from rda.scan import dispatch
 
 Unit = RDA | RWA | LSTM | GRU
 
@@ -28,6 +30,12 @@ _CONSTRUCTORS: dict[str, Callable[..., Unit]] = {
     "GRU": GRU,
 }
 UNITS = {label: _CONSTRUCTORS[label] for label in UNIT_LABELS}
+
+
+def check_engine(unit: str, engine: str) -> None:
+    """Raise for a name that is no engine of this unit, as `build` does."""
+    of_baselines = unit_label(unit) in ("LSTM", "GRU")
+    (baselines if of_baselines else dispatch).check_engine_name(engine)
 
 
 @overload

@@ -1,4 +1,4 @@
-"""One step of a unit as a module: what nn.LSTMCell is to nn.LSTM."""
+"""One step of a unit as a module, as nn.LSTMCell is for nn.LSTM."""
 
 from typing import TYPE_CHECKING
 
@@ -9,7 +9,7 @@ from torch.fx import Proxy
 from rda.activations import Activation, AttentionName, Choices, OutputName
 from rda.checks import check_input, check_state
 from rda.equations import LogState, no_history, output
-from rda.precision import autocast_off, compute_dtype, state_dtype
+from rda.precision import autocast_off, compute_dtype, in_dtype, state_dtype
 from rda.scan.dispatch import scan_layer
 from rda.state import State, from_log, to_log
 from rda.unit import Device, UnitModule, record_call
@@ -34,15 +34,15 @@ class _Cell(UnitModule):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Section 6.1: Xavier weights for each gate, biases 0, the discount gate's 1."""
+        """Section 6.1: Xavier weights for each gate, biases 0, except 1 for the discount gate."""
         self._reset_group("")
 
     def forward(self, input: Tensor, state: tuple[Tensor, Tensor] | None = None) -> State:
         """The state after one step.
 
         Args:
-            input: (batch, input_size), or (input_size) for a single one.
-            state: (average, weight), each (batch, hidden_size) or (hidden_size); None is no
+            input: (batch, input_size), or (input_size) without a batch.
+            state: (average, weight), each (batch, hidden_size) or (hidden_size). None means no
                 history.
         """
         if isinstance(input, Proxy):
@@ -53,10 +53,10 @@ class _Cell(UnitModule):
         started = self._start(input, state, dtype)
         with autocast_off(input):
             _, stepped = scan_layer(
-                input.to(dtype).view(1, -1, self.input_size),
-                weight_ih.to(dtype),
-                None if bias is None else bias.to(dtype),
-                weight_hh.to(dtype),
+                in_dtype(input, dtype).view(1, -1, self.input_size),
+                in_dtype(weight_ih, dtype),
+                None if bias is None else in_dtype(bias, dtype),
+                in_dtype(weight_hh, dtype),
                 LogState(*(part.reshape(-1, self.hidden_size) for part in started)),
                 self.choices,
                 lengths=None,
@@ -100,8 +100,9 @@ class RDACell(_Cell):
         h_t = f_h(n_t / d_t)                              average, with
         n_t = n_{t-1} gamma_t + z_t a_t,  d_t = d_{t-1} gamma_t + a_t
 
-    Called as nn.LSTMCell: `average, weight = cell(input, (average, weight))`. The unit's
-    output at that step, f_o(h_t), is `cell.readout(state)`.
+    It is called like nn.LSTMCell: `average, weight = cell(input, (average, weight))`. The output
+    of the unit at that step, f_o(h_t), is `cell.readout(state)`. Arguments and parameters are those
+    of `rda.RDA` with one layer.
     """
 
     def __init__(
@@ -121,7 +122,10 @@ class RDACell(_Cell):
 
 
 class RWACell(_Cell):
-    """One step of the Recurrent Weighted Average (section 3): exp, tanh, identity, no discount."""
+    """One step of the Recurrent Weighted Average (section 3): exp, tanh, identity, no discount.
+
+    It is called like `RDACell`.
+    """
 
     _default_choices = Choices("exp", "tanh", "identity", discount=False)
 

@@ -1,4 +1,7 @@
-"""What cells and layers demand of their arguments: nn.LSTM's exception types, both shapes named."""
+"""Checks of the arguments of cells and layers.
+
+They raise the exception types that nn.LSTM raises, with the expected and the given shape.
+"""
 
 import numbers
 import warnings
@@ -37,7 +40,7 @@ def check_dtype(dtype: object) -> None:
 
 
 def check_dropout(dropout: object, num_layers: int) -> None:
-    """A probability; with a single layer it has no effect, and that is said."""
+    """A probability. With a single layer it has no effect, which is a warning as in nn.LSTM."""
     is_number = isinstance(dropout, numbers.Real) and not isinstance(dropout, bool)
     if not is_number or not 0 <= dropout <= 1:  # type: ignore[operator]
         raise ValueError(
@@ -54,7 +57,7 @@ def check_dropout(dropout: object, num_layers: int) -> None:
 
 
 def check_input(input: object, weight: Tensor, ranks: tuple[int, int], owner: str) -> None:
-    """A tensor of one of two ranks, with the weight's dtype, device and feature size."""
+    """A tensor of one of two ranks, with the dtype, device and feature size of the weight."""
     if not isinstance(input, Tensor):
         raise TypeError(f"{owner}: input should be a Tensor, got: {type(input).__name__}")
     if input.dim() not in ranks:
@@ -66,7 +69,7 @@ def check_input(input: object, weight: Tensor, ranks: tuple[int, int], owner: st
 
 
 def check_features(input: Tensor, weight: Tensor, owner: str) -> None:
-    """The weight's feature size, dtype (but under autocast) and device."""
+    """The feature size, dtype (unless autocast casts it) and device of the weight."""
     if input.shape[-1] != weight.shape[1]:
         raise RuntimeError(
             f"{owner}: input.size(-1) must be equal to input_size. Expected {weight.shape[1]}, "
@@ -82,13 +85,12 @@ def check_features(input: Tensor, weight: Tensor, owner: str) -> None:
             f"{owner}: Input and parameter tensors are not at the same device, found input "
             f"tensor at {input.device} and parameter tensor at {weight.device}"
         )
-    check_allocated(input, f"{owner}: input")
 
 
 def check_state(
     state: object, expected: Sequence[int], dtype: torch.dtype, device: torch.device, owner: str
 ) -> State:
-    """Two tensors of the expected shape, on the input's device, in a dtype that can hold them."""
+    """Two tensors of the expected shape on the input's device, in its dtype or the state's."""
     if not isinstance(state, tuple | list) or len(state) != 2:
         given = type(state).__name__
         if isinstance(state, tuple | list):
@@ -96,7 +98,7 @@ def check_state(
         raise RuntimeError(
             f"{owner}: state should be a pair of tensors (average, weight), got {given}"
         )
-    allowed = sorted({dtype, state_dtype(dtype)}, key=str)
+    allowed = (dtype, state_dtype(dtype))
     for name, part in zip(State._fields, state, strict=True):
         if not isinstance(part, Tensor):
             raise TypeError(f"{owner}: state {name} should be a Tensor, got: {type(part).__name__}")
@@ -106,13 +108,15 @@ def check_state(
             )
         if part.dtype not in allowed:
             raise RuntimeError(
-                f"{owner}: Expected state {name} of dtype {' or '.join(map(str, allowed))}, "
-                f"got {part.dtype}"
+                f"{owner}: Expected state {name} of dtype "
+                f"{' or '.join(map(str, dict.fromkeys(allowed)))}, got {part.dtype}"
             )
         if part.device != device:
             raise RuntimeError(
                 f"{owner}: Input and state tensors are not at the same device, found input "
                 f"tensor at {device} and state {name} at {part.device}"
             )
-        check_allocated(part, f"{owner}: state {name}")
-    return State(*state)
+    checked = State(*state)
+    # The scan checks its tensors too, but the logarithm of the weight is taken before it.
+    check_allocated(checked.weight, f"{owner}: state weight")
+    return checked

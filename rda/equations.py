@@ -5,9 +5,9 @@ Symbols are the paper's: u, g, z (features), a (attention), gamma (discount), n 
 The plain form keeps n and d, exactly as printed. The stable form keeps
 
     r = n / d        the average itself
-    l = log d        the logarithm of the weight that stands behind it
+    l = log d        the logarithm of its weight
 
-and is the same function: the ratio n / d does not change when both are rescaled.
+and computes the same function: the ratio n / d does not change when both are rescaled.
 """
 
 from typing import NamedTuple
@@ -20,21 +20,21 @@ from rda.activations import Choices, softplus
 
 
 class PlainState(NamedTuple):
-    """The state as printed: numerator and denominator of the average."""
+    """The state as the paper prints it: numerator and denominator of the average."""
 
     n: Tensor
     d: Tensor
 
 
 class LogState(NamedTuple):
-    """The stable state: the average r = n / d, and l = log d (-inf where there is no history)."""
+    """The stable state: the average r = n / d, and l = log d, which is -inf without a history."""
 
     r: Tensor
     l: Tensor
 
 
 class Gates(NamedTuple):
-    """What one step is made of, before f_a and sigma: each is (batch, hidden)."""
+    """The inputs of one step before f_a, tanh and sigma, each (batch, hidden)."""
 
     u: Tensor
     g: Tensor
@@ -43,10 +43,10 @@ class Gates(NamedTuple):
 
 
 def gates(projected: Tensor, recurrent: Tensor, choices: Choices) -> Gates:
-    """RDA.features, RDA.attention, RDA.discount up to their non-linearities.
+    """RDA.features, RDA.attention and RDA.discount before their non-linearities.
 
-    `projected` holds W x + b for the blocks u, g, a, gamma, and `recurrent` holds W h for
-    g, a, gamma; together they are the paper's W . [x_t, h_{t-1}] + b.
+    `projected` holds W x + b for the blocks u, g, a, gamma. `recurrent` holds W h for g, a, gamma.
+    Their sum is the paper's W . [x_t, h_{t-1}] + b.
     """
     hidden_size = projected.shape[-1] // choices.input_blocks
     u, from_input = projected.split((hidden_size, projected.shape[-1] - hidden_size), dim=-1)
@@ -79,30 +79,30 @@ def discounted_average(state: PlainState, z: Tensor, a: Tensor, gamma: Tensor) -
 def stable_average(
     state: LogState, z: Tensor, log_a: Tensor, log_gamma: Tensor | float
 ) -> LogState:
-    """RWA.average and RDA.average, stable: the past and the new features, blended.
+    """RWA.average and RDA.average, stable: a blend of the past average and the new features.
 
         p   = log a_t - (l_{t-1} + log gamma_t)
         s   = sigma(p)
         r_t = r_{t-1} + s (z_t - r_{t-1})
         l_t = log(e^{l_{t-1} + log gamma_t} + a_t)
 
-    Deviation: where neither the past nor the new features have any weight the paper
-    divides 0 by 0; here the average is held.
+    Deviation: if neither the past nor the new features have any weight, the paper divides 0 by 0.
+    Here the average stays as it is.
     """
     r, l = state
     kept = l + log_gamma
     weightless = (log_a == -torch.inf) & (kept == -torch.inf)
     p = torch.where(weightless, -torch.inf, log_a - kept)
-    # lerp gives z itself at s = 1; r + (z - r) would round.
+    # lerp returns exactly z at s = 1, where r + (z - r) would be rounded.
     blended = torch.lerp(r, z, torch.sigmoid(p))
-    # The larger term stands outside the logarithm, and both branches have every derivative:
-    # torch.logaddexp has NaN second derivatives at l = -inf, and |p| has a kink at 0.
+    # The larger term is outside the logarithm, and both branches have all derivatives.
+    # torch.logaddexp has NaN second derivatives at l = -inf, and a form with |p| has a kink at 0.
     total = torch.where(p > 0, log_a + softplus(-p), kept + softplus(p))
     return LogState(blended, total)
 
 
 def plain_step(state: PlainState, gate: Gates, choices: Choices) -> PlainState:
-    """One step of the unit as printed; overflows where the attention does."""
+    """One step of the unit as printed. It overflows if the attention does."""
     z, a = features(gate.u, gate.g), choices.f_a(gate.a)
     if gate.gamma is None:
         return weighted_average(state, z, a)
@@ -110,7 +110,7 @@ def plain_step(state: PlainState, gate: Gates, choices: Choices) -> PlainState:
 
 
 def stable_step(state: LogState, gate: Gates, choices: Choices) -> LogState:
-    """One step of the unit at any logit: the same function as `plain_step`."""
+    """One step of the unit: the same function as `plain_step`, for logits of any size."""
     log_gamma = 0.0 if gate.gamma is None else F.logsigmoid(gate.gamma)
     return stable_average(state, features(gate.u, gate.g), choices.log_f_a(gate.a), log_gamma)
 
@@ -131,21 +131,20 @@ def output(h: Tensor, choices: Choices) -> Tensor:
 
 
 def no_history(average: Tensor) -> LogState:
-    """A starting average with nothing behind it: it is seen by the gates and then replaced."""
+    """A starting average without weight: the first gates see it, the first features replace it."""
     return LogState(average, torch.full_like(average, -torch.inf))
 
 
 def weight_from_log(l: Tensor) -> Tensor:
-    """log(1 + d) from l = log d: zero exactly where there is no history."""
+    """log(1 + d) from l = log d: exactly zero if there is no history."""
     return softplus(l)
 
 
 def log_from_weight(weight: Tensor) -> Tensor:
     """l = log d from log(1 + d).
 
-    A weight of zero or less is no history at all: -inf, and no gradient, as for an
-    absent state.
+    A weight of zero or less means no history: -inf, with a gradient of zero, as without a state.
     """
     absent = weight < torch.finfo(weight.dtype).tiny
-    present = torch.where(absent, 1.0, weight)
-    return torch.where(absent, -torch.inf, present + torch.log(-torch.expm1(-present)))
+    present = weight.masked_fill(absent, 1.0)
+    return (present + torch.log(-torch.expm1(-present))).masked_fill(absent, -torch.inf)

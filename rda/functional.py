@@ -1,11 +1,11 @@
-"""For people who bring their own modules: the scan over plain tensors.
+"""The scan over plain tensors, for modules of your own.
 
-A layer of one's own is a projection and a scan:
+A layer is a projection and a scan:
 
     projected = F.linear(x, weight_ih, bias)                    # (time, batch, 4 * hidden)
     output, (r, l) = rda.functional.scan(projected, weight_hh, choices=Choices("softplus"))
 
-or, with the projection left to the engine, `scan(x, weight_hh, input_weight=weight_ih, bias=bias)`.
+The engine can also do the projection: `scan(x, weight_hh, input_weight=weight_ih, bias=bias)`.
 """
 
 from rda.activations import Choices

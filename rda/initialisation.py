@@ -10,9 +10,9 @@ from torch import Tensor
 def xavier_gates_(weights: list[tuple[Tensor, Tensor | None]]) -> None:
     """Fill the blocks of each gate's W . [x, h] as one Xavier-uniform matrix.
 
-    `weights` has one pair a gate: its rows of the input's weights and of the hidden state's
-    (None for a gate that does not see it). The paper multiplies one matrix W_g with the
-    concatenation [x_t, h_{t-1}], so the fan-in is that of both parts together.
+    `weights` has one pair for each gate: its rows of the input weights and of the recurrent
+    weights (None for a gate without the latter). The paper multiplies one matrix W_g by the
+    concatenation [x_t, h_{t-1}], so the fan-in counts both parts.
     """
     for from_input, from_hidden in weights:
         fan_out, fan_in = from_input.shape
@@ -26,7 +26,7 @@ def xavier_gates_(weights: list[tuple[Tensor, Tensor | None]]) -> None:
 
 @torch.no_grad()
 def bias_gates_(bias: Tensor, hidden_size: int, open_gate: int | None) -> None:
-    """All biases 0, but 1 for the gate number `open_gate` (the forget or discount gate)."""
+    """All biases 0, except 1 for the gate number `open_gate` (the forget or discount gate)."""
     bias.zero_()
     if open_gate is not None:
         bias[open_gate * hidden_size : (open_gate + 1) * hidden_size] = 1.0

@@ -1,4 +1,4 @@
-"""RDA and RWA over sequences: drop-ins beside torch.nn.LSTM."""
+"""RDA and RWA over sequences, with the interface of torch.nn.LSTM."""
 
 import torch
 
@@ -17,28 +17,29 @@ class RDA(SequenceLayer):
         h_t     = f_h(n_t / d_t),   o_t = f_o(h_t)             average and output, with
         n_t = n_{t-1} gamma_t + z_t a_t   and   d_t = d_{t-1} gamma_t + a_t
 
-    A drop-in beside nn.LSTM: `output, (average, weight) = layer(input, (average, weight))`.
+    It is called like nn.LSTM: `output, (average, weight) = layer(input, (average, weight))`.
 
     Args:
-        input_size: features of the input at each step.
-        hidden_size: units, and features of the output.
-        num_layers: layers stacked, each reading the output of the one below.
+        input_size: number of input features at each step.
+        hidden_size: number of units, which is the number of output features.
+        num_layers: number of stacked layers. Each reads the output of the layer below it.
         bias: whether the gates have biases.
-        batch_first: take and give (batch, time, features); states are not affected.
-        dropout: probability of dropout on the output of every layer but the last.
-        bidirectional: also run from the end to the start, outputs side by side.
+        batch_first: input and output are (batch, time, features). States keep their layout.
+        dropout: probability of dropout on the output of every layer except the last.
+        bidirectional: also run each layer from the end to the start, and concatenate the outputs.
         attention: f_a, one of "exp", "relu", "softplus", "sigmoid", or a callable.
         hidden: f_h, "identity" or "tanh", or a callable.
         output: f_o, "identity" or "tanh", or a callable.
-        learn_initial_state: learn the average that a sequence starts from (with no weight
-            behind it: it is what the gates of the first step see).
-        engine: "auto", or the name of an engine.
+        learn_initial_state: learn the average from which a sequence starts. It has no weight: the
+            gates of the first step see it, and the first features replace it.
+        engine: "auto" for the fastest one that can run, or the name of an engine, which raises
+            `rda.EngineUnavailableError` if it cannot run. `rda doctor` lists the engines.
 
-    Parameters (k counts layers; `_reverse` follows for the backward direction):
+    Parameters (k is the layer; the backward direction has the suffix `_reverse`):
         weight_ih_l{k}: (4 * hidden_size, features), blocks u, g, a, gamma.
         weight_hh_l{k}: (3 * hidden_size, hidden_size), blocks g, a, gamma.
         bias_l{k}: (4 * hidden_size), blocks u, g, a, gamma.
-        initial_average: (num_layers * directions, hidden_size), where it is learned.
+        initial_average: (num_layers * directions, hidden_size), with `learn_initial_state`.
     """
 
     def __init__(
@@ -65,10 +66,10 @@ class RDA(SequenceLayer):
 
 
 class RWA(SequenceLayer):
-    """The Recurrent Weighted Average over sequences (section 3): RDA's ancestor.
+    """The Recurrent Weighted Average over sequences (section 3), the predecessor of RDA.
 
-    exp, tanh and identity for f_a, f_h and f_o, and nothing is ever discounted. Arguments,
-    parameters and state are `RDA`'s, without the three choices and without gamma's blocks.
+    f_a, f_h and f_o are exp, tanh and the identity, and the past is never discounted. Arguments,
+    parameters and state are those of `RDA`, without the three functions and the gamma blocks.
     """
 
     _default_choices = Choices("exp", "tanh", "identity", discount=False)

@@ -1,4 +1,4 @@
-"""Looking a thing up by the name a person typed, with a hint when the name is wrong."""
+"""Lookup by a name that a person typed, with a hint if the name is wrong."""
 
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
@@ -8,7 +8,7 @@ Entry = TypeVar("Entry")
 
 
 def look_up(kind: str, name: object, table: Mapping[str, Entry]) -> Entry:
-    """The entry of `table` called `name`; otherwise an error that names the nearest one."""
+    """The entry of `table` under `name`. A wrong name is an error that tells the nearest one."""
     if not isinstance(name, str):
         raise TypeError(f"{kind} should be a name, got: {type(name).__name__}")
     if name not in table:
@@ -17,7 +17,7 @@ def look_up(kind: str, name: object, table: Mapping[str, Entry]) -> Entry:
 
 
 def unknown_name(kind: str, name: str, valid: Iterable[str]) -> str:
-    """One line that says what was given, what is nearest, and what there is."""
+    """One line with the name that was given, the nearest valid name, and all valid names."""
     names = list(valid)
     by_lower_case = {candidate.lower(): candidate for candidate in names}
     near = get_close_matches(name.lower(), by_lower_case, n=1, cutoff=0.5)

@@ -1,4 +1,4 @@
-"""From a PackedSequence to a padded one with lengths, and back."""
+"""Conversion of a PackedSequence into a padded sequence with lengths, and back."""
 
 import torch
 from torch import Tensor
@@ -6,7 +6,7 @@ from torch.nn.utils.rnn import PackedSequence
 
 
 class Packing:
-    """Where the rows of one PackedSequence stand in a (time, batch) grid, longest row first."""
+    """The positions of a PackedSequence's rows in a (time, batch) grid, longest row first."""
 
     def __init__(self, packed: PackedSequence, owner: str) -> None:
         sizes, data = packed.batch_sizes, packed.data
@@ -26,23 +26,23 @@ class Packing:
         self._positions = filled.flatten().nonzero().squeeze(1).to(device)
 
     def pad(self, data: Tensor) -> Tensor:
-        """(time, batch, features), zero beyond each row's end."""
+        """(time, batch, features), with zeros after the end of each row."""
         grid = data.new_zeros(self.time * self.batch, data.shape[-1])
         filled = grid.index_copy(0, self._positions, data)
         return filled.view(self.time, self.batch, data.shape[-1])
 
     def pack(self, padded: Tensor) -> PackedSequence:
-        """A PackedSequence in the order of the one that came in."""
+        """A PackedSequence in the order of the original one."""
         data = padded.flatten(0, 1).index_select(0, self._positions)
         _, batch_sizes, sorted_indices, unsorted_indices = self._packed
         return PackedSequence(data, batch_sizes, sorted_indices, unsorted_indices)
 
     def sort(self, part: Tensor) -> Tensor:
-        """A state's batch, from the user's order to longest first."""
+        """A state with its batch in the order of the rows: longest first."""
         order = self._packed.sorted_indices
         return part if order is None else part.index_select(1, order)
 
     def unsort(self, part: Tensor) -> Tensor:
-        """A state's batch, back in the user's order."""
+        """A state with its batch back in the user's order."""
         order = self._packed.unsorted_indices
         return part if order is None else part.index_select(1, order)

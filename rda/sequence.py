@@ -1,4 +1,4 @@
-"""A unit over sequences: layout, layers, directions, packing and states, as torch.nn.LSTM."""
+"""A unit over sequences: layout, layers, directions, packing and states as in torch.nn.LSTM."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, overload
@@ -29,7 +29,7 @@ GivenState = tuple[Tensor, Tensor] | None
 
 
 class SequenceLayer(UnitModule):
-    """What RDA and RWA share; `rda.layers` has the two."""
+    """The base class of `rda.RDA` and `rda.RWA`."""
 
     weight_ih_l0: nn.Parameter
     initial_average: nn.Parameter | None
@@ -80,19 +80,19 @@ class SequenceLayer(UnitModule):
 
     @property
     def all_weights(self) -> list[list[nn.Parameter]]:
-        """The parameters of each direction of each layer, as nn.LSTM groups them."""
+        """The parameters of each direction of each layer, grouped as in nn.LSTM."""
         names = ("weight_ih", "weight_hh", "bias")[: 3 if self.bias else 2]
         return [[getattr(self, name + suffix) for name in names] for suffix in self._suffixes]
 
     def reset_parameters(self) -> None:
-        """Section 6.1: Xavier weights for each gate, biases 0, the discount gate's 1."""
+        """Section 6.1: Xavier weights for each gate, biases 0, except 1 for the discount gate."""
         for suffix in self._suffixes:
             self._reset_group(suffix)
         if self.initial_average is not None:
             nn.init.zeros_(self.initial_average)
 
     def flatten_parameters(self) -> None:
-        """Does nothing: the weights need no particular layout. For code written for nn.LSTM."""
+        """Does nothing, because the weights need no particular layout. nn.LSTM has it."""
 
     @overload
     def forward(

@@ -1,4 +1,4 @@
-"""Layers on layers, directions side by side: the order in which a stack's groups run."""
+"""The order in which the layers and directions of a stack run."""
 
 from collections.abc import Callable
 from typing import TypeVar
@@ -17,9 +17,9 @@ def run_stack(
     dropout: float,
     run_group: Callable[[int, Tensor], tuple[Tensor, Final]],
 ) -> tuple[Tensor, list[Final]]:
-    """The last layer's output, and every group's final state.
+    """The output of the last layer, and the final states of all groups.
 
-    `run_group` takes the number of a direction of a layer and the sequence that it reads.
+    A group is one direction of one layer. `run_group` takes its number and its input sequence.
     """
     finals = []
     for layer in range(layers):

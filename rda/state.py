@@ -37,7 +37,7 @@ class State(_Pair):
     def __new__(cls, average: Tensor, weight: Tensor) -> Self: ...
     def __new__(cls, average: Any, weight: Any = _MISSING) -> Self:
         if weight is not _MISSING:
-            return super().__new__(cls, average, weight)
+            return tuple.__new__(cls, (average, weight))
         if isinstance(average, Tensor):
             raise TypeError("State should be given average and weight, got average alone")
         return cls._make(average)
@@ -50,7 +50,8 @@ torch.serialization.add_safe_globals([State])
 
 def to_log(state: State, dtype: torch.dtype) -> LogState:
     """The state in the form that the equations use."""
-    return LogState(state.average.to(dtype), log_from_weight(state.weight.to(dtype)))
+    weight = in_dtype(state.weight, dtype)
+    return LogState(in_dtype(state.average, dtype), log_from_weight(weight))
 
 
 def from_log(state: LogState, average_dtype: torch.dtype) -> State:

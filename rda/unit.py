@@ -1,4 +1,4 @@
-"""What a cell and a layer have in common: their choices and their parameters."""
+"""What cells and layers share: the choices of functions, and the parameters."""
 
 from typing import Any
 
@@ -17,13 +17,13 @@ Device = torch.device | str | int | None
 class UnitModule(nn.Module):
     """A module that runs the equations with one set of choices.
 
-    Parameters come in groups, one for each direction of each layer, told apart by a suffix:
+    There is a group of parameters for each direction of each layer, with a suffix to its names:
 
         weight_ih   (4 * hidden, input)    blocks u, g, a, gamma
         weight_hh   (3 * hidden, hidden)   blocks g, a, gamma
         bias        (4 * hidden)           blocks u, g, a, gamma
 
-    Without a discount (RWA) the gamma blocks are absent.
+    Without a discount (RWA) there are no gamma blocks.
     """
 
     _default_choices = Choices()
@@ -35,7 +35,7 @@ class UnitModule(nn.Module):
         check_flag("bias", bias)
         self.input_size = input_size
         self.hidden_size = hidden_size
-        # Kept one by one, so that a choice that is itself a module is registered as one.
+        # As attributes, so that a choice that is a module is registered as a submodule.
         self.attention = choices.attention
         self.hidden = choices.hidden
         self.output = choices.output
@@ -107,7 +107,7 @@ class UnitModule(nn.Module):
 
 
 def record_call(module: nn.Module, input: Proxy, *arguments: Any, **options: Any) -> Any:
-    """The call as one node of a torch.fx graph, which torch.fx itself does for torch.nn alone."""
+    """The call as one node of a torch.fx graph. torch.fx does this by itself for torch.nn only."""
     tracer: Any = input.tracer
     path = tracer.path_of_module(module)
     if not path:

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 import rda
-from rda.catalogue import UNITS
+from rda.catalogue import UNITS, check_engine
 from rda.labels import RDA_LABELS, RDALabel, unit_label
 
 
@@ -172,6 +172,15 @@ class TestEnginesOfBaselines:
             rda.build(name, 3, 4, engine="cudda")
         with pytest.raises(TypeError, match="engine should be a name, got: list"):
             rda.build(name, 3, 4, engine=[])
+
+
+@pytest.mark.parametrize(
+    ("unit", "valid", "invalid"), [("RDA", "eager", "torch"), ("LSTM", "torch", "eager")]
+)
+def test_an_engine_is_checked_before_a_unit_is_built(unit, valid, invalid):
+    check_engine(unit, valid)
+    with pytest.raises(ValueError, match=f"engine '{invalid}'"):
+        check_engine(unit, invalid)
 
 
 def test_plain_pytorch_code_is_called_eager():

@@ -1,1 +1,1 @@
-"""One direction of one layer over time, on plain tensors. `dispatch.scan` is the only door."""
+"""One direction of one layer over time, on plain tensors. The entry is `dispatch.scan`."""

@@ -1,4 +1,4 @@
-"""What the scan demands of its tensors: a typed error that names them and both shapes."""
+"""Checks of the scan's tensors. Errors name the tensor, the expected and the given shape."""
 
 import torch
 from torch import Tensor
@@ -22,7 +22,7 @@ def check_input(
     bias: Tensor | None,
     choices: Choices,
 ) -> None:
-    """Shapes that fit one another, one floating point dtype, one device."""
+    """Matching shapes, one floating point dtype, one device."""
     if input.dim() != 3 or input.shape[0] == 0:
         raise RuntimeError(
             "input should be (time, batch, features) with at least one step, "
@@ -70,7 +70,7 @@ def check_input(
 
 
 def check_state(state: LogState, input: Tensor, hidden_size: int) -> None:
-    """Two tensors (batch, hidden) in the state's dtype, on the input's device."""
+    """Two tensors (batch, hidden) in the dtype of the state, on the device of the input."""
     expected = (input.shape[1], hidden_size)
     dtype = state_dtype(input.dtype)
     check_type("state", state, tuple)
@@ -84,21 +84,20 @@ def check_state(state: LogState, input: Tensor, hidden_size: int) -> None:
             raise ValueError(f"state.{name} should be {dtype}, got {part.dtype}")
         if part.device != input.device:
             raise RuntimeError(f"state.{name} should be on {input.device}, found on {part.device}")
-        check_allocated(part, f"state.{name}")
 
 
 def check_lengths(lengths: Tensor, input: Tensor) -> None:
-    """One integer a row, from 0 to the number of steps."""
+    """One integer for each row, from 0 to the number of steps."""
     check_type("lengths", lengths, Tensor)
     check_allocated(lengths, "lengths")
-    check_allocated(input, "input")  # it is masked before an engine sees it
+    check_allocated(input, "input")  # the mask reads it before an engine checks it
     if tuple(lengths.shape) != (input.shape[1],):
         raise RuntimeError(
             f"lengths should be ({input.shape[1]},), one a row, got {tuple(lengths.shape)}"
         )
     if lengths.dtype not in (torch.int32, torch.int64):
         raise ValueError(f"lengths should be int32 or int64, got {lengths.dtype}")
-    # Reading values on another device would wait for it, and while tracing there are none.
+    # Reading values on a GPU would wait for it, and while tracing there are no values.
     if lengths.device.type == "cpu" and is_plain(lengths) and lengths.numel():
         shortest, longest = int(lengths.min()), int(lengths.max())
         if shortest < 0 or longest > input.shape[0]:

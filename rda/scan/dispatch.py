@@ -1,4 +1,4 @@
-"""The only door to the engines: picks one for the work at hand, and says why."""
+"""The only entry to the engines: it selects one for each call, and says why."""
 
 import warnings
 from typing import NamedTuple
@@ -16,22 +16,22 @@ from rda.scan.ragged import running
 
 
 class EngineUnavailableError(RuntimeError):
-    """An engine was asked for by name and cannot serve; the message says why."""
+    """An engine that was requested by name cannot run this call. The message says why."""
 
 
 class EngineWarning(UserWarning):
-    """`auto` runs on a slower engine than it could; said once for each reason."""
+    """`auto` runs a slower engine than it could. The warning comes once for each reason."""
 
 
 class Selection(NamedTuple):
-    """The engine that would run, and the reason in words."""
+    """The engine that would run, and the reason."""
 
     name: str
     reason: str
 
 
 def check_engine_name(engine: object) -> None:
-    """Raise for a name that is neither `auto` nor an engine's."""
+    """Raise for a name that is neither "auto" nor an engine."""
     if engine == "auto":
         return
     names = ("auto", *ENGINES)
@@ -44,7 +44,7 @@ def check_engine_name(engine: object) -> None:
 
 
 def select(engine: str, input: Tensor, choices: Choices, *others: Tensor) -> Selection:
-    """The engine for this work. A name that cannot serve raises; `auto` takes the next."""
+    """The engine for this call. A named engine that cannot run raises; "auto" tries the next."""
     check_engine_name(engine)
     work = work_on(input, choices, *others)
     if engine != "auto":
@@ -53,7 +53,7 @@ def select(engine: str, input: Tensor, choices: Choices, *others: Tensor) -> Sel
             raise EngineUnavailableError(
                 f"engine {engine!r} cannot serve this call: {obstacle.reason}"
             )
-        return Selection(engine, "asked for by name")
+        return Selection(engine, "requested by name")
     passed_over: list[str] = []
     for name, candidate in ENGINES.items():
         obstacle = candidate.obstacle(work)
@@ -73,8 +73,8 @@ def _tell_once(name: str, reason: str) -> None:
     if reason not in _told:
         _told.add(reason)
         warnings.warn(
-            f"rda: the {name} engine does not serve here: {reason}. A slower one runs instead; "
-            "name it (engine=...) to silence this, `rda doctor` tells more",
+            f"rda: the engine {name} cannot run here: {reason}. A slower one runs instead; name it "
+            "(engine=...) to silence this warning. `rda doctor` tells more",
             EngineWarning,
             stacklevel=2,
         )
@@ -95,20 +95,19 @@ def scan(
     """One direction of one layer over time, differentiable in every tensor.
 
     Args:
-        input: without `input_weight`, W x + b for every step, (time, batch, 4 * hidden) in the
-            order u, g, a, gamma; (time, batch, 3 * hidden) without gamma where
-            `choices.discount` is off. With it, x itself, (time, batch, features).
-        recurrent_weight: (3 * hidden, hidden) in the order g, a, gamma; (2 * hidden, hidden)
-            without a discount.
-        state: where to start, two tensors (batch, hidden) of float32 or wider: the average r
-            and l = log d. None is no history: r = 0, l = -inf.
-        choices: f_a, f_h, f_o and the discount; the default is RDA-exp-tanh.
+        input: with `input_weight`, x itself, (time, batch, features). Otherwise W x + b for every
+            step, (time, batch, 4 * hidden) in the order u, g, a, gamma. Without a discount there
+            is no gamma here and below, and one block less.
+        recurrent_weight: (3 * hidden, hidden) in the order g, a, gamma.
+        state: the start, two tensors (batch, hidden) of float32 or wider: the average r and
+            l = log d. None means no history: r = 0, l = -inf.
+        choices: f_a, f_h, f_o and the discount. The default is RDA-exp-tanh.
         input_weight: W, (4 * hidden, features) in the order u, g, a, gamma.
-        bias: b, (4 * hidden); only together with `input_weight`.
-        lengths: (batch,) integers from 0 to time. A row's state stops at its length, its
-            output is zero after it, and what `input` holds there has no influence.
-        reverse: run from the last step to the first (each row from its own end).
-        engine: a name of `ENGINES`, or "auto".
+        bias: b, (4 * hidden), only together with `input_weight`.
+        lengths: (batch,) integers from 0 to time. The state of a row stops changing at its length,
+            its output is zero from there on, and the padding has no influence.
+        reverse: run from the last step to the first, each row from its own end.
+        engine: "auto", or a name of `ENGINES`.
 
     Returns:
         The output o = f_o(h) of every step, (time, batch, hidden), and the final state.
@@ -117,7 +116,7 @@ def scan(
     output, final = scan_layer(
         input, input_weight, bias, recurrent_weight, state, choices, lengths, reverse, engine
     )
-    return output, LogState(*(part[0].clone() for part in final))  # tensors of their own
+    return output, LogState(*(part[0].clone() for part in final))  # not views of others
 
 
 def scan_layer(
@@ -131,7 +130,7 @@ def scan_layer(
     reverse: bool,
     engine: str,
 ) -> tuple[Tensor, LogState]:
-    """As `scan`, but the final state is (1, batch, hidden), as a layer hands it out."""
+    """Like `scan`, but the final state is (1, batch, hidden), as a layer returns it."""
     check_type("input", input, Tensor)
     check_type("recurrent_weight", recurrent_weight, Tensor)
     check_type("choices", choices, Choices)
@@ -152,7 +151,7 @@ def scan_layer(
         state = LogState(*state)
     if lengths is not None:
         check_lengths(lengths, input)
-        # What stands beyond a row's end may be anything, NaN too, and must reach no product.
+        # The padding may hold anything, even NaN, which must not reach a matrix product.
         input = input.masked_fill(~running(lengths, input), 0.0)
     others = [x for x in (input_weight, bias, *(state or ())) if x is not None]
     chosen = select(engine, input, choices, recurrent_weight, *others)

@@ -1,7 +1,7 @@
-"""The recurrence in plain PyTorch, with buffers made once and its backward written out.
+"""The recurrence in plain PyTorch, with preallocated buffers and a hand-written backward pass.
 
-Serves any device, and the CPU where no compiler is found. The formulas are those of
-docs/kernels.md; each line is one operation on a whole batch.
+It runs on any device, and on CPUs without a compiler. The formulas are those of docs/kernels.md.
+Each line is one operation on a whole batch.
 """
 
 from contextlib import nullcontext
@@ -63,7 +63,7 @@ def _forward_loop(
     averages: Tensor,
     slopes: Tensor | None,
 ) -> LogState:
-    """Over time; u, tanh g, p, sigma(-gamma~) take the place of the projections."""
+    """Forward over time. It overwrites the projections with u, tanh g, p, sigma(-gamma~)."""
     u, g, a, *gamma = blocks
     time, batch, units = u.shape
     r, l = start
@@ -134,7 +134,7 @@ def _backward_loop(
     reverse: bool,
     d_projected: Tensor,
 ) -> LogState:
-    """Back over time; fills `d_projected` and returns the gradient of the start."""
+    """Backward over time. It fills `d_projected` and returns the gradient of the start."""
     time, _, units = output.shape
     u, tanh_g, p, *keep_slope = blocks
     d_r, d_l = d_final
@@ -159,7 +159,7 @@ def _backward_loop(
         torch.addcmul(d_z, d_z, tanh_g[t].square(), value=-1, out=d_g)
         torch.mul(torch.addcmul(d_l, pull, rest), s, out=d_a)
         if slopes is not None:
-            # A slope of zero is a step that was not seen at all, whatever came back to it.
+            # A slope of zero means an attention of zero: no gradient, even if `pull` is infinite.
             d_a.mul_(slopes[t]).masked_fill_(slopes[t] == 0, 0.0)
         if d_gamma:
             torch.mul(d_kept, keep_slope[0][t], out=d_gamma[0])
@@ -178,11 +178,11 @@ def _backward_loop(
 def _project(
     input: Tensor, input_weight: Tensor | None, bias: Tensor | None, blocks: int
 ) -> Tensor:
-    """W x + b as (blocks, time, batch, hidden): a step of a block then lies in one piece."""
+    """W x + b as (blocks, time, batch, hidden), so that each step of a block is contiguous."""
     time, batch, features = input.shape
     if input_weight is None:
         split = input.view(time, batch, blocks, features // blocks)
-        # A copy even of one number: the loop writes into it.
+        # Always a copy, because the loop writes into it.
         return split.permute(2, 0, 1, 3).clone(memory_format=torch.contiguous_format)
     units = input_weight.shape[0] // blocks
     made = empty(input, blocks, time * batch, units)
@@ -194,14 +194,14 @@ def _project(
 
 
 def _before(function: object, gradient: Tensor, value: Tensor) -> Tensor:
-    """The gradient before tanh (or the identity), from the one after it and tanh's value."""
+    """The gradient of the argument of tanh (or the identity), from that of its `value`."""
     if function == "identity":
         return gradient
     return torch.addcmul(gradient, gradient, value.square(), value=-1)
 
 
 def _attention_slope(x: Tensor, attention: str) -> Tensor:
-    """The derivative of log f_a, where f_a is not exp."""
+    """The derivative of log f_a for an f_a other than exp."""
     if attention == "sigmoid":
         return torch.sigmoid(-x)
     if attention == "softplus":

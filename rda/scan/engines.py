@@ -1,4 +1,4 @@
-"""The engines: what each is, when it can serve, and how it is called."""
+"""The engines: what each one is, when it can run, and how it is called."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,14 +23,14 @@ Scan = Callable[..., tuple[Tensor, LogState]]
 
 
 class Obstacle(NamedTuple):
-    """Why an engine cannot serve, and whether a person would want to know without asking."""
+    """Why an engine cannot run, and whether "auto" should warn about it."""
 
     reason: str
     worth_telling: bool
 
 
 class Work(NamedTuple):
-    """What an engine is asked to do."""
+    """The call that an engine is asked to run."""
 
     layer: Layer
     tensors: tuple[Tensor, ...]
@@ -38,7 +38,7 @@ class Work(NamedTuple):
 
 
 def work_on(input: Tensor, choices: Choices, *others: Tensor) -> Work:
-    """The first of the `others` is the recurrent weight; without it the layer is of no size."""
+    """The first of `others` is the recurrent weight. Without it the size of the layer is 0."""
     units = gates = batch = 0
     if others:
         rows, units = others[0].shape
@@ -48,9 +48,10 @@ def work_on(input: Tensor, choices: Choices, *others: Tensor) -> Work:
 
 @dataclass(frozen=True)
 class Engine:
-    """`obstacle` is None where the engine can serve; `scan` runs it on checked arguments.
+    """One way to run a scan.
 
-    `slower` is why `auto` takes the next engine though this one could serve, or None.
+    `obstacle` returns why the engine cannot run this call, or None. `scan` runs it on checked
+    arguments. `slower` returns why "auto" should prefer a later engine, or None.
     """
 
     description: str
@@ -77,7 +78,7 @@ def _cpu_obstacle(work: Work) -> Obstacle | None:
     common = _fused_obstacle(work)
     if common is not None:
         return common
-    # While torch.compile traces nothing is built; the op itself finds out when it runs.
+    # Nothing is compiled while torch.compile traces. The operator finds out when it runs.
     missing = None if torch.compiler.is_compiling() else kernel.obstacle()
     return None if missing is None else Obstacle(missing, True)
 
@@ -89,7 +90,7 @@ def _cpu_kernel() -> Kernel:
 def _gpu_obstacle(name: str, work: Work) -> Obstacle | None:
     reason = WAYS[name].obstacle(work.layer)
     if reason is not None:
-        # The last way of a GPU is the one that a person misses.
+        # "graph" is the last engine for GPUs: without it a slow one runs, so "auto" warns.
         return Obstacle(reason, name == "graph" and work.layer.device.type == "cuda")
     return _fused_obstacle(work)
 
@@ -140,7 +141,7 @@ ENGINES: dict[str, Engine] = {
         reference.scan,
     ),
 }
-"""Every engine by name, the one that `auto` prefers first."""
+"""Every engine by name, in the order in which "auto" tries them."""
 
 FEW_LAUNCHES = tuple(WAYS)
 """Engines that run a sequence in a few launches: a CUDA graph of a training step stays short."""

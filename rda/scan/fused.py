@@ -1,9 +1,8 @@
-"""One recurrent op with a hand-written backward, shared by every fused engine.
+"""One recurrent operator with a hand-written backward pass, shared by every fused engine.
 
-`rda::scan` is one direction of one layer over time. What runs inside it is in
-`rda.scan.kernels`; here it is made known to torch: its schema, its fake implementation, its
-derivative. torch.compile sees one op and never unrolls time. Second derivatives fall back to the
-reference.
+`rda::scan` is one direction of one layer over time. Because it is an operator of torch,
+torch.compile sees a single node and never unrolls time. Second derivatives and batched gradients
+are computed by the reference instead.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,178 +13,11 @@ from torch import Tensor
 
 from rda.activations import Choices
 from rda.equations import LogState
-from rda.precision import autocast_off, in_dtype, state_dtype
+from rda.precision import autocast_off, in_dtype
 from rda.scan import reference
-from rda.scan.kernels import (
-    Kept,
-    output_is_average,
-    run_backward,
-    run_forward,
-    stored_dtype,
-)
+from rda.scan.kernels import Kept, run_backward, run_forward
+from rda.scan.op import scan_backward_op, scan_op, state_from
 from rda.scan.tracing import is_batched, is_differentiated, is_plain, is_traced_for_later
-
-# The engine `graph` keeps buffers of its own, which torch.compile's own graphs must not own.
-_TAGS = (torch.Tag.cudagraph_unsafe,)
-_CHOICES = "str attention, str hidden, str output, bool discount"
-
-
-def _forward(
-    input: Tensor,
-    input_weight: Tensor | None,
-    bias: Tensor | None,
-    recurrent_weight: Tensor,
-    r0: Tensor | None,
-    l0: Tensor | None,
-    lengths: Tensor | None,
-    attention: str,
-    hidden: str,
-    output: str,
-    discount: bool,
-    reverse: bool,
-    keep: bool,
-    engine: str,
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
-    choices = Choices.named(attention, hidden, output, discount)
-    return run_forward(
-        input, input_weight, bias, recurrent_weight, _state(r0, l0), choices, lengths, reverse,
-        keep, engine,
-    )  # fmt: skip
-
-
-def _state(r: Tensor | None, l: Tensor | None) -> LogState | None:
-    if r is None and l is None:
-        return None
-    if r is None or l is None:
-        raise ValueError("r0 and l0 should be given both or not at all")
-    return LogState(r, l)
-
-
-scan_op = torch.library.custom_op(
-    "rda::scan",
-    _forward,
-    mutates_args=(),
-    tags=_TAGS,
-    schema="(Tensor input, Tensor? input_weight, Tensor? bias, Tensor recurrent_weight, "
-    f"Tensor? r0, Tensor? l0, Tensor? lengths, {_CHOICES}, bool reverse, bool keep, str engine) "
-    "-> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)",
-)
-
-
-@scan_op.register_fake
-def _(
-    input: Tensor,
-    input_weight: Tensor | None,
-    bias: Tensor | None,
-    recurrent_weight: Tensor,
-    r0: Tensor | None,
-    l0: Tensor | None,
-    lengths: Tensor | None,
-    attention: str,
-    hidden: str,
-    output: str,
-    discount: bool,
-    reverse: bool,
-    keep: bool,
-    engine: str,
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
-    choices = Choices.named(attention, hidden, output, discount)
-    time, batch, units = input.shape[0], input.shape[1], recurrent_weight.shape[1]
-    sequence = (time, batch, units)
-    saved = (time, batch, choices.input_blocks * units)
-    wide = state_dtype(input.dtype)
-    dtype = stored_dtype(engine, wide)
-    keeps_averages = not output_is_average(choices) or input.dtype != dtype
-    return (
-        input.new_empty(sequence),
-        input.new_empty((1, batch, units), dtype=wide),
-        input.new_empty((1, batch, units), dtype=wide),
-        input.new_empty(sequence if keep and keeps_averages else 0, dtype=dtype),
-        input.new_empty(saved if keep else 0, dtype=dtype),
-        input.new_empty(sequence if keep and attention != "exp" else 0, dtype=dtype),
-    )
-
-
-def _backward_pass(
-    d_output: Tensor,
-    d_r: Tensor | None,
-    d_l: Tensor | None,
-    input: Tensor,
-    input_weight: Tensor | None,
-    recurrent_weight: Tensor,
-    r0: Tensor | None,
-    output_sequence: Tensor,
-    averages: Tensor,
-    saved: Tensor,
-    slopes: Tensor,
-    lengths: Tensor | None,
-    attention: str,
-    hidden: str,
-    output: str,
-    discount: bool,
-    reverse: bool,
-    needs_input: bool,
-    engine: str,
-) -> tuple[Tensor, ...]:
-    kept = Kept(output_sequence, averages, saved, slopes)
-    found = run_backward(
-        d_output, d_r, d_l, input, input_weight, recurrent_weight, r0, kept,
-        Choices.named(attention, hidden, output, discount), lengths, reverse, needs_input, engine,
-    )  # fmt: skip
-    wide = state_dtype(input.dtype)
-    dtypes = [stored_dtype(engine, wide)] * 4 + [wide] * 2
-    return tuple(  # for an op returns tensors
-        input.new_empty(0, dtype=dtype) if gradient is None else gradient
-        for gradient, dtype in zip(found, dtypes, strict=True)
-    )
-
-
-scan_backward_op = torch.library.custom_op(
-    "rda::scan_backward",
-    _backward_pass,
-    mutates_args=(),
-    tags=_TAGS,
-    schema="(Tensor d_output, Tensor? d_r, Tensor? d_l, Tensor input, Tensor? input_weight, "
-    "Tensor recurrent_weight, Tensor? r0, Tensor output_sequence, Tensor averages, Tensor saved, "
-    f"Tensor slopes, Tensor? lengths, {_CHOICES}, bool reverse, bool needs_input, str engine) "
-    "-> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)",
-)
-
-
-@scan_backward_op.register_fake
-def _(
-    d_output: Tensor,
-    d_r: Tensor | None,
-    d_l: Tensor | None,
-    input: Tensor,
-    input_weight: Tensor | None,
-    recurrent_weight: Tensor,
-    r0: Tensor | None,
-    output_sequence: Tensor,
-    averages: Tensor,
-    saved: Tensor,
-    slopes: Tensor,
-    lengths: Tensor | None,
-    attention: str,
-    hidden: str,
-    output: str,
-    discount: bool,
-    reverse: bool,
-    needs_input: bool,
-    engine: str,
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
-    projects = input_weight is not None
-    wide = state_dtype(input.dtype)
-    dtype = stored_dtype(engine, wide)
-    start = 0 if r0 is None else r0.shape
-    return (
-        input.new_empty(input.shape if needs_input or not projects else 0, dtype=dtype),
-        input.new_empty(input_weight.shape if input_weight is not None else 0, dtype=dtype),
-        input.new_empty(input_weight.shape[0] if input_weight is not None else 0, dtype=dtype),
-        input.new_empty(recurrent_weight.shape, dtype=dtype),
-        input.new_empty(start, dtype=wide),
-        input.new_empty(start, dtype=wide),
-    )
 
 
 def _setup_context(ctx: Any, inputs: Sequence[Any], output: Sequence[Tensor]) -> None:
@@ -263,7 +95,7 @@ def _reference_gradients(
     input, input_weight, bias, recurrent_weight, r0, l0 = inputs
     with torch.enable_grad():
         output, final = reference.scan(
-            input, input_weight, bias, recurrent_weight, _state(r0, l0), ctx.choices, lengths,
+            input, input_weight, bias, recurrent_weight, state_from(r0, l0), ctx.choices, lengths,
             ctx.reverse,
         )  # fmt: skip
     reached = [
@@ -288,13 +120,13 @@ scan_op.register_autograd(_backward, setup_context=_setup_context)
 
 
 class _PlainScan(torch.autograd.Function):
-    """The op without torch's dispatcher, which costs more than a short sequence takes."""
+    """The operator called directly: torch's dispatcher takes longer than a short sequence."""
 
     @staticmethod
     def forward(ctx: Any, *inputs: Any) -> tuple[Tensor, Tensor, Tensor]:
         input, input_weight, bias, weight, r0, l0, lengths, choices, reverse, engine = inputs
         output = run_forward(
-            input, input_weight, bias, weight, _state(r0, l0), choices, lengths, reverse, True,
+            input, input_weight, bias, weight, state_from(r0, l0), choices, lengths, reverse, True,
             engine,
         )  # fmt: skip
         _remember(ctx, inputs[:7], output, choices, reverse, engine)
@@ -316,11 +148,11 @@ def scan(
     reverse: bool,
     engine: str,
 ) -> tuple[Tensor, LogState]:
-    """The op as an engine's `scan`."""
+    """The operator as the `scan` of an engine."""
     tensors = (input, input_weight, bias, recurrent_weight, *(start or (None, None)))
     if not is_plain(input):
-        # What is traced for later may run without gradients, where all that is kept is a waste:
-        # if it does need gradients, its backward pass computes what is missing again.
+        # A program that is traced for later may run without gradients, so it keeps nothing for a
+        # backward pass. If there is one after all, it runs the forward pass again.
         keep = is_differentiated(tensors) and not is_traced_for_later()
         output, r, l, *_ = scan_op(
             *tensors, lengths, choices.attention, choices.hidden, choices.output,
@@ -332,7 +164,7 @@ def scan(
             *tensors, lengths, choices, reverse, engine
         )
         return output, LogState(r, l)
-    # Without gradients there is nothing to register, and single steps should not pay for it.
+    # Without gradients nothing has to be registered with autograd, which saves time at each step.
     trace = run_forward(
         input, input_weight, bias, recurrent_weight, start, choices, lengths, reverse, False, engine
     )

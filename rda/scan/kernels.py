@@ -1,4 +1,4 @@
-"""The recurrence inside the op: what an engine's kernel does, and the products around it."""
+"""The work inside the operator: the kernel of an engine, and the matrix products around it."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -14,18 +14,18 @@ from rda.scan.tracing import check_allocated
 
 
 class Trace(NamedTuple):
-    """What a fused forward pass leaves behind; empty tensors where there is nothing to keep."""
+    """The results of a fused forward pass. Tensors that are not needed are empty."""
 
     output: Tensor  # o of every step, (time, batch, hidden), zero beyond a row's end
     r: Tensor  # the final state, (1, batch, hidden)
     l: Tensor
-    averages: Tensor  # r of every step, unless the output is that already
+    averages: Tensor  # r of every step, unless the output is the same
     saved: Tensor  # (time, batch, blocks * hidden): u, tanh g, p, sigma(-gamma~)
-    slopes: Tensor  # d log a / d a~ of every step, unless it is 1
+    slopes: Tensor  # d log a / d a~ of every step, unless it is 1 everywhere
 
 
 class Kept(NamedTuple):
-    """What of a trace the backward pass needs."""
+    """The part of a `Trace` that the backward pass needs."""
 
     output: Tensor
     averages: Tensor
@@ -34,7 +34,7 @@ class Kept(NamedTuple):
 
 
 class FinalGradient(NamedTuple):
-    """Of the final state; None is zero."""
+    """The gradient of the final state. None means zero."""
 
     r: Tensor | None
     l: Tensor | None
@@ -46,15 +46,15 @@ class FinalGradient(NamedTuple):
 
 
 def from_nothing(input: Tensor, units: int) -> LogState:
-    """Where a scan starts that was given no state."""
+    """The start of a scan without a state."""
     shape = (input.shape[1], units)
     return no_history(input.new_zeros(shape, dtype=state_dtype(input.dtype)))
 
 
 class Kernel(Protocol):
-    """The recurrence itself. Tensors are contiguous and in `stored_dtype`, states in their own.
+    """The recurrence itself. Tensors are contiguous and in `stored_dtype`, states in `state_dtype`.
 
-    No start is no history; a kernel that does not `take_no_start` is given one.
+    A start of None means no history. A kernel without `takes_no_start` never gets None.
     """
 
     takes_no_start: bool
@@ -71,7 +71,7 @@ class Kernel(Protocol):
         reverse: bool,
         keep: bool,
     ) -> Trace:
-        """Without an input weight the input is projected already; `keep` fills the trace."""
+        """Without an input weight the input is already projected. `keep` fills the whole trace."""
 
     def backward(
         self,
@@ -84,18 +84,18 @@ class Kernel(Protocol):
         lengths: Tensor | None,
         reverse: bool,
     ) -> tuple[Tensor, Tensor | None, Tensor | None]:
-        """The gradients of projected, r0 and l0; of the last two, None where there was no r0."""
+        """The gradients of projected, r0 and l0. The last two may be None if there was no r0."""
 
     def products(self) -> AbstractContextManager[None]:
-        """Where torch's own products have this kernel's precision."""
+        """A context in which torch's matrix products have the precision of this kernel."""
 
 
 KERNELS: dict[str, Callable[[], Kernel]] = {}
-"""Filled by the engines, under their names; asked at run time, never while tracing."""
+"""Kernels by engine. They are looked up at run time, never while tracing."""
 
 
 def stored_dtype(engine: str, state: torch.dtype) -> torch.dtype:
-    """What an engine keeps sequences in and multiplies: the state's dtype, or bf16."""
+    """The dtype in which an engine stores and multiplies sequences: the state's, or bfloat16."""
     return torch.bfloat16 if engine.endswith(" bf16") else state
 
 
@@ -111,7 +111,7 @@ def run_forward(
     keep: bool,
     engine: str,
 ) -> Trace:
-    """The forward pass, in the engine's dtype whatever the input's."""
+    """The forward pass, in the dtype of the engine and not of the input."""
     kernel = KERNELS[engine]()
     dtype = stored_dtype(engine, state_dtype(input.dtype))
     if start is not None:
@@ -145,21 +145,22 @@ def in_memory(tensor: Tensor) -> Tensor:
     A negation that torch only notes in a bit (`z.conj().imag`) and a zero tensor without storage
     are written out. Freed memory is refused: its address is null.
     """
-    if tensor.is_neg() or tensor._is_zerotensor():
+    if tensor.is_neg() or not tensor.data_ptr():
+        check_allocated(tensor)
         return tensor.clone(memory_format=torch.contiguous_format)
-    check_allocated(tensor)
     return tensor.contiguous()
 
 
 def _ready_lengths(lengths: Tensor | None, input: Tensor) -> Tensor | None:
-    # Clamped, because traced code comes here with values that nobody could check.
+    # In traced code nobody has checked the values. Without the clamp, the kernel could read
+    # outside its buffers.
     if lengths is None:
         return None
     return lengths.to(input.device, torch.int64).clamp(0, input.shape[0]).contiguous()
 
 
 def output_is_average(choices: Choices) -> bool:
-    """Whether the output of a step is its r itself, which then is not stored twice."""
+    """Whether the output of a step is r itself, which is then not stored twice."""
     return choices.hidden == choices.output == "identity"
 
 
@@ -178,7 +179,7 @@ def run_backward(
     needs_input: bool,
     engine: str,
 ) -> tuple[Tensor | None, ...]:
-    """Gradients of input, input weight, bias, recurrent weight, r0, l0; None where not wanted."""
+    """Gradients of input, input weight, bias, recurrent weight, r0 and l0, or None."""
     kernel = KERNELS[engine]()
     dtype = stored_dtype(engine, state_dtype(input.dtype))
     if kept.output.dtype != dtype:
@@ -213,17 +214,17 @@ def run_backward(
 
 
 def projection_gradients(d_projected: Tensor, input: Tensor) -> tuple[Tensor, Tensor]:
-    """d_projected.t() @ input, and the sum over all rows.
+    """The gradients of the input weight and the bias: d_projected.t() @ input, and a sum of rows.
 
-    A sum over rows is a product with a column of ones: torch's own is slower on a CPU, and on a
-    GPU takes a buffer, which nobody minds where it is small. With few columns BLAS is several
-    times quicker the other way round.
+    The sum is computed as a product with ones, because torch's own sum is slower on a CPU. On a GPU
+    torch's sum needs a buffer, so it is used only for small tensors. With few input columns BLAS is
+    several times faster with the operands exchanged.
     """
     if d_projected.is_cuda and d_projected.numel() < 2**24:
         return d_projected.t() @ input, d_projected.sum(0)
     columns = input.shape[1]
     if d_projected.is_cuda and columns >= 32:
-        # Eight of them, so that rows of bf16 stay aligned: then one reading serves both.
+        # Eight columns of ones keep rows of bfloat16 aligned, and d_projected is read only once.
         both = d_projected.t() @ torch.cat((input, input.new_ones(len(input), 8)), dim=1)
         return both[:, :columns].contiguous(), both[:, columns].clone()
     ones = input.new_ones(len(input), 1)
@@ -234,17 +235,17 @@ def projection_gradients(d_projected: Tensor, input: Tensor) -> tuple[Tensor, Te
 
 
 def _hidden_sequence(kept: Kept, choices: Choices) -> Tensor:
-    """h of every step, from whichever tensor holds it."""
+    """h of every step, from the tensor that holds it or can give it."""
     if choices.output == "identity":
         return kept.output
     return kept.averages if choices.hidden == "identity" else choices.f_h(kept.averages)
 
 
 def _rows(sequence: Tensor, first: int) -> Tensor:
-    """The rows of all steps but one, beginning with step `first`, as a matrix.
+    """The rows of all steps except one, starting with step `first`, as a matrix.
 
-    In a single view, for each costs time; the rows are evenly spaced, and of one row alone torch
-    may say any stride.
+    It is a single view, because every view costs time. The rows are evenly spaced. The stride of
+    a batch of one is not used, because torch may report any number for it.
     """
     steps, batch, columns = sequence.shape
     step = sequence.stride(0)
@@ -255,9 +256,9 @@ def _rows(sequence: Tensor, first: int) -> Tensor:
 def recurrent_gradient(
     d_gates: Tensor, h: Tensor, h0: Tensor | None, lengths: Tensor | None, reverse: bool
 ) -> Tensor:
-    """The gates' gradients times the h that each step saw, summed over time and batch.
+    """The gradient of the recurrent weight: d_gates times the h before each step, summed.
 
-    No `h0` is zeros.
+    `h0` is the h before the first step. None means zeros.
     """
     total = _rows(d_gates, 0 if reverse else 1).t() @ _rows(h, 1 if reverse else 0)
     if h0 is None:

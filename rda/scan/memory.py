@@ -1,7 +1,7 @@
-"""Large buffers on huge pages, where the system has them.
+"""Large buffers on huge pages, if the system supports them.
 
-A fresh buffer is faulted in page by page as it is first written, and at 4 KiB a page that costs
-more than filling it.
+The first write to each page of a new buffer is a page fault. With pages of 4 KiB, the faults take
+longer than filling the buffer.
 """
 
 import ctypes
@@ -13,10 +13,11 @@ from collections.abc import Callable
 from torch import Tensor
 
 WORTH_IT = 1 << 20
+"""Bytes from which huge pages save more time than the system call takes."""
 
 
 def empty(like: Tensor, *shape: int) -> Tensor:
-    """`like.new_empty(shape)`, on huge pages where it is large and in main memory."""
+    """`like.new_empty(shape)`, on huge pages if it is large and in main memory."""
     made = like.new_empty(shape)
     if made.device.type == "cpu" and made.nbytes >= WORTH_IT:
         start = -(-made.data_ptr() // mmap.PAGESIZE) * mmap.PAGESIZE
@@ -26,7 +27,7 @@ def empty(like: Tensor, *shape: int) -> Tensor:
 
 @functools.cache
 def _advise() -> Callable[[int, int], object]:
-    """Only advice: where it cannot be given, nothing is lost but time."""
+    """madvise, or a function that does nothing on systems without it."""
     advice = getattr(mmap, "MADV_HUGEPAGE", None)
     if not sys.platform.startswith("linux") or advice is None:
         return lambda start, size: None

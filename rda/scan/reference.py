@@ -1,4 +1,7 @@
-"""A Python loop over the equations; autograd does the rest. The truth for every other engine."""
+"""A Python loop over the equations, differentiated by autograd.
+
+Every other engine is tested against this one.
+"""
 
 import torch
 from torch import Tensor
@@ -8,6 +11,7 @@ from rda.activations import Choices
 from rda.equations import Gates, LogState, gates, output, stable_hidden, stable_step
 from rda.scan.kernels import from_nothing
 from rda.scan.ragged import running
+from rda.scan.tracing import check_allocated
 
 
 def scan(
@@ -23,10 +27,12 @@ def scan(
     """Shapes and meaning as in `rda.scan.dispatch.scan_layer`."""
     if state is None:
         state = from_nothing(input, recurrent_weight.shape[1])
+    for name, part in zip(state._fields, state, strict=True):
+        check_allocated(part, f"state.{name}")
     projected = input if input_weight is None else F.linear(input, input_weight, bias)
     order = range(projected.shape[0])
     going_on = None if lengths is None else running(lengths, projected)
-    # unbind, because the backward of projected[t] is a full-size tensor at every step.
+    # unbind, because the backward pass of projected[t] creates a full-size tensor at every step.
     projected_at = projected.unbind(0)
     going_on_at = None if going_on is None else going_on.unbind(0)
 
@@ -46,13 +52,13 @@ def scan(
     stacked = torch.stack(outputs)
     if going_on is not None:
         stacked = stacked.masked_fill(~going_on, 0.0)
-    # No views of the last step: users detach states in place, as they do with nn.LSTM's.
+    # Copies and not views, because users detach states in place, as they do with nn.LSTM.
     return stacked.to(projected.dtype), LogState(*(torch.stack((part,)) for part in state))
 
 
 def _widened_gates(
     projected: Tensor, h: Tensor, recurrent_weight: Tensor, choices: Choices, dtype: torch.dtype
 ) -> Gates:
-    """The product in the weights' dtype, everything after it in the state's."""
+    """The matrix product in the dtype of the weights, the rest in the dtype of the state."""
     recurrent = F.linear(h.to(recurrent_weight.dtype), recurrent_weight)
     return gates(projected.to(dtype), recurrent.to(dtype), choices)

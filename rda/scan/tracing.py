@@ -1,4 +1,4 @@
-"""What is being done with tensors: traced, transformed, differentiated, or nothing of that."""
+"""Whether tensors are traced, transformed, differentiated, or plain values in memory."""
 
 from collections.abc import Callable, Iterable
 from typing import TypeVar
@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd import forward_ad
 
+PLAIN_TYPES = (Tensor, nn.Parameter)
 Function = TypeVar("Function", bound=Callable[..., object])
 
 
@@ -23,7 +24,7 @@ def constant_when_traced(function: Function) -> Function:
 def is_plain(tensor: Tensor) -> bool:
     """Whether this tensor has values, and nothing records what is done with it."""
     return (
-        type(tensor) in (Tensor, nn.Parameter)
+        type(tensor) in PLAIN_TYPES
         and not torch.compiler.is_compiling()
         and torch._C._get_tracing_state() is None
         and not torch._C._len_torch_dispatch_stack()
@@ -42,12 +43,12 @@ def is_traced_for_later() -> bool:
 
 def is_transformed(tensors: Iterable[Tensor]) -> bool:
     """Whether this is inside torch.func (vmap, jvp, ...) or a tensor has a forward gradient."""
+    forward = forward_ad._current_level >= 0
+    if forward and torch.compiler.is_compiling():
+        return True  # torch.compile cannot trace the questions below in forward mode
     if torch._C._functorch.maybe_current_level() is not None:
         return True
-    if forward_ad._current_level < 0:
-        return False
-    compiling = torch.compiler.is_compiling()
-    return compiling or any(forward_ad.unpack_dual(x).tangent is not None for x in tensors)
+    return forward and any(forward_ad.unpack_dual(x).tangent is not None for x in tensors)
 
 
 def is_batched(tensors: Iterable[Tensor | None]) -> bool:
@@ -62,7 +63,7 @@ def check_allocated(tensor: Tensor, name: str = "a tensor") -> None:
     """Raise for freed memory (`untyped_storage().resize_(0)`), where torch itself may crash."""
     if (
         not torch.compiler.is_compiling()
-        and type(tensor) in (Tensor, nn.Parameter)
+        and type(tensor) in PLAIN_TYPES
         and torch._C._has_storage(tensor)
         and not tensor.data_ptr()
         and not (tensor.is_meta or tensor._is_zerotensor() or tensor.numel() == 0)

@@ -15,8 +15,8 @@ import rda
 from rda.activations import ATTENTION, Choices
 from rda.functional import LogState, scan
 from rda.scan import dispatch
-from rda.scan.fused import scan_backward_op, scan_op
 from rda.scan.kernels import recurrent_gradient
+from rda.scan.op import scan_backward_op, scan_op
 
 ENGINES = ("cpu", "eager")
 RDA_EXP_TANH, RDA_SIGMOID_ID = Choices(), Choices("sigmoid", "identity", "identity")
