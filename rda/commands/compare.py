@@ -65,7 +65,7 @@ def compare(runs: list[RunSettings], machine: Machine, place: Place, command: st
     folder = folder_for(place, name)
     if (folder / SETTINGS).exists():
         raise UsageError(f"{name} is a run: give the comparison another --name")
-    check(machine, place)
+    check(machine, place, [settings.unit for settings in runs])
     files = read_files(runs[0], place)
     progress = TrainingProgress()
     records: list[Record] = []

@@ -66,7 +66,7 @@ def run(asked: argparse.Namespace, command: str) -> int:
     settings = settings_from(asked, _one_unit(asked))
     machine, place = machine_and_place(asked)
     name = place.name or default_name(settings)
-    check(machine, place)
+    check(machine, place, [settings.unit])
     files = read_files(settings, place)
     progress = TrainingProgress()
     record = train_one(settings, machine, place, name, files, progress, command)

@@ -4,7 +4,7 @@ import argparse
 import shlex
 import textwrap
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -127,13 +127,14 @@ def folder_for(place: Place, name: str) -> Path:
         return place.runs_dir / check_name(name)
 
 
-def check(machine: Machine, place: Place) -> None:
+def check(machine: Machine, place: Place, units: Sequence[str]) -> None:
     """Find out what is wrong with these options before anything is downloaded or trained."""
-    from rda.scan.dispatch import check_engine_name
+    from rda.catalogue import check_engine
     from rda.training.resources import find_device
     from rda.training.tensorboard import check_tensorboard
 
-    make(check_engine_name, {"engine": machine.engine})
+    for unit in units:
+        make(check_engine, {"unit": unit, "engine": machine.engine})
     with as_usage_errors():
         find_device(machine.device)
         if place.tensorboard:

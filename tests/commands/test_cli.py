@@ -399,7 +399,7 @@ class TestNothingIsUnpickled:
     def test_no_source_of_ours_can(self):
         source = Path(__file__).parents[2] / "rda"
         for path in source.rglob("*.py"):
-            text = path.read_text()
+            text = re.sub(r"#.*", "", path.read_text())
             assert not re.search(
                 r"\bpickle\b|torch\.load|torch\.save|(?<!\.)\beval\(|\bexec\(", text
             ), path

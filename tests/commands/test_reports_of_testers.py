@@ -56,6 +56,21 @@ class TestNothingIsLeftBehind:
         assert not Path("runs").exists() or not list(Path("runs").iterdir())
 
 
+class TestEngines:
+    @pytest.mark.parametrize("engine", ["cpu", "eager", "reference"])
+    def test_an_engine_of_other_units_is_refused_and_not_passed_over(self, engine, capsys):
+        assert train("--engine", engine, unit="LSTM") == 2
+        assert engine in capsys.readouterr().err
+        line = ["compare", "multicopy", "RWA", "GRU", *TINY, "--steps", "1"]
+        assert main([*line, "--engine", engine]) == 2
+        assert not Path("runs").exists()
+
+    def test_torchs_own_lstm_can_be_asked_for(self):
+        assert train("--engine", "torch", "--name", "own", unit="LSTM") == 3
+        (entry,) = Record(Path("runs/own")).environment
+        assert entry["engine"] == "torch.nn"
+
+
 class TestWhereRunsAre:
     def test_the_hint_shows_this_run_and_no_other_of_its_name(self, capsys):
         train("--name", "same", "--seed", "1")
