@@ -12,6 +12,7 @@ from types import ModuleType
 from rda import EXTRA_PACKAGES, __version__, missing_extra
 from rda.commands.parser import Parser, UsageError, wants_help
 from rda.names import unknown_name
+from rda.tasks import TaskError
 
 DESCRIPTION = """\
 Recurrent Discounted Attention (arXiv 1705.08480): train its units on the paper's tasks and on
@@ -26,7 +27,7 @@ Examples:
   rda show addition-GRU-seed0
 
 Every command explains itself: rda train --help, rda train multicopy --help, ...
-Exit codes: 0 done, 1 failed, 2 cannot be done as asked, 3 stopped at a limit short of the
+Exit codes: 0 done, 1 failed, 2 wrong usage or not possible here, 3 stopped at a limit short of the
 goal, 130 interrupted (after saving).
 """
 COMMANDS = ("train", "compare", "demo", "runs", "show", "data", "doctor")
@@ -62,7 +63,7 @@ def main(arguments: list[str] | None = None) -> int:
         if exit.code:
             _stop_printing()
         return 0
-    except UsageError as error:
+    except (UsageError, TaskError) as error:
         print(f"rda: {error}", file=sys.stderr)
         return 2
     except ModuleNotFoundError as error:
@@ -87,7 +88,7 @@ def _run(given: list[str]) -> int:
         build_parser(["--help"]).print_help()
         return 0 if given else 2
     if any("\0" in argument for argument in given):
-        raise UsageError("an argument holds a NUL character, and no name or number does")
+        raise UsageError("an argument contains a NUL character")
     if not given[0].startswith("-") and given[0] not in COMMANDS:
         raise UsageError(unknown_name("command", given[0], COMMANDS))
     from rda.commands.train import with_settings_file

@@ -2,11 +2,13 @@
 
 import math
 import struct
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, fields
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 LARGEST = 2**31 - 1
 """No whole number in the settings may be larger: every library takes numbers up to this one."""
+LARGEST_FLOAT = 2**1023
+"""Whole numbers below this can be turned into floats."""
 
 
 def check_at_least(name: str, value: float, minimum: float) -> None:
@@ -17,13 +19,35 @@ def check_at_least(name: str, value: float, minimum: float) -> None:
         raise ValueError(f"{name} should be {LARGEST} or less, got {value}")
 
 
+def check_types(settings: Any) -> None:
+    """Raise a TypeError or ValueError for a field that does not have its declared type.
+
+    A whole number becomes a float where a float is declared.
+    """
+    hints = get_type_hints(type(settings))
+    for field in fields(settings):
+        value, kind = getattr(settings, field.name), hints[field.name]
+        if get_origin(kind) is Literal:
+            if value not in get_args(kind):
+                names = ", ".join(map(str, get_args(kind)))
+                raise ValueError(f"{field.name} should be one of {names}, got {value!r}")
+        elif kind is float and type(value) is int and abs(value) < LARGEST_FLOAT:
+            object.__setattr__(settings, field.name, float(value))  # the dataclass is frozen
+        elif type(value) is not kind:
+            raise TypeError(f"{field.name} should be of type {kind.__name__}, got {value!r}")
+
+
 @dataclass(frozen=True)
 class Goal:
     """A threshold for one training batch: its loss below it, or its accuracy above it."""
 
     column: str
-    relation: str
+    relation: Literal["<", ">", ">="]
     threshold: float
+
+    def __post_init__(self) -> None:
+        if self.relation not in ("<", ">", ">="):
+            raise ValueError(f"relation should be <, > or >=, got {self.relation!r}")
 
     def reached(self, value: float) -> bool:
         """Whether a value is past the threshold.
@@ -52,13 +76,13 @@ class Recipe:
     """How a unit is trained. A run with any of these changed is another run."""
 
     hidden_size: int = 250
-    """Number of recurrent units."""
+    """Hidden size: number of recurrent units."""
     batch_size: int = 100
     """Number of sequences in a batch."""
     learning_rate: float = 0.001
-    """Adam's learning rate; the largest one where a schedule changes it."""
+    """Adam's learning rate; with a schedule, the highest rate."""
     schedule: Literal["constant", "linear", "cosine"] = "constant"
-    """How the learning rate goes down after the warm-up, over schedule_steps steps."""
+    """How the learning rate goes down after the warm-up, until step schedule_steps."""
     warmup_steps: int = 0
     """Steps over which the learning rate rises from near 0 to its full value."""
     schedule_steps: int = 0
@@ -67,7 +91,7 @@ class Recipe:
     final_learning_rate: float = 0.0
     """Learning rate at which a linear or cosine schedule ends."""
     clip: float = 1.0
-    """Clip every element of the gradients to between minus this and this; 0 turns it off."""
+    """Clip every element of the gradients to [-clip, clip]; 0 turns it off."""
     clip_norm: float = 0.0
     """Scale all gradients down together to at most this norm, before clipping by value; 0 turns
     it off."""
@@ -81,11 +105,13 @@ class Recipe:
     precision: Literal["float32", "tf32", "bfloat16"] = "float32"
     """Precision of the matrix products; weights and states are float32 in all three."""
     evaluate_every: int = 0
-    """Steps between two evaluations on the validation data; 0 for none."""
+    """Steps between two evaluations on the validation data (ten fixed batches, where a task draws
+    its sequences); 0 for none."""
     seed: int = 0
     """Seed for weight initialisation and batch order."""
 
     def __post_init__(self) -> None:
+        check_types(self)
         for name in ("hidden_size", "batch_size"):
             check_at_least(name, getattr(self, name), 1)
         for name in (
@@ -126,7 +152,7 @@ class Recipe:
         if self.schedule == "constant":
             return self.learning_rate
         length = self.schedule_steps - self.warmup_steps
-        progress = min((step - 1 - self.warmup_steps) / length, 1.0)
+        progress = min((step - 1 - self.warmup_steps) / max(length - 1, 1), 1.0)
         share = (
             1 - progress if self.schedule == "linear" else (1 + math.cos(math.pi * progress)) / 2
         )
@@ -140,11 +166,12 @@ class Limits:
     steps: int = 10_000
     """Stop after this many steps."""
     minutes: float = 0.0
-    """Stop after this many minutes of this start; 0 for no limit."""
+    """Stop this many minutes after each start of the command; 0 for no limit."""
     stop_at: Literal["goal", "trailing", "never"] = "goal"
-    """Stop when a single batch reaches the task's goal, when the mean of the last 100 batches
-    does, or only at a limit."""
+    """goal: stop when one batch reaches the task's goal; trailing: when the mean of the last 100
+    batches does; never: only at a limit."""
 
     def __post_init__(self) -> None:
+        check_types(self)
         check_at_least("steps", self.steps, 1)
         check_at_least("minutes", self.minutes, 0)

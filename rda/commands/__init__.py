@@ -1,1 +1,1 @@
-"""One module a command: its arguments as a dataclass, and `run`, which returns the exit code."""
+"""One module per command: its arguments as a dataclass, and `run`, which returns the exit code."""

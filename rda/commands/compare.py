@@ -1,6 +1,7 @@
 """rda compare: several units on one task, one table, one picture, one page."""
 
 import argparse
+import hashlib
 from pathlib import Path
 
 from rda.commands.parser import Parser, UsageError
@@ -44,7 +45,7 @@ def add(parser: Parser, explain: bool) -> None:
     parser.description = DESCRIPTION
     parser.epilog = EXAMPLES
     parser.usage = "rda compare TASK [UNIT ...] [--small] [options]"
-    add_tasks(parser, explain, "UNIT")
+    add_tasks(parser, explain, "[UNIT ...]")
 
 
 def run(asked: argparse.Namespace, command: str) -> int:
@@ -112,8 +113,11 @@ def _show(records: list[Record], folder: Path, command: str) -> None:
 
 
 def _default_name(runs: list[RunSettings]) -> str:
-    """The name of the first run, with all units in the place of its own."""
+    """The name of the first run, with its unit replaced by all units."""
     units = tuple(settings.unit for settings in runs)
     compared = "" if units == COMPARED else f"-{'-'.join(units)}"
     name = f"compare-{default_name(runs[0])}".replace(f"-{units[0]}", compared, 1)
-    return name[:100]
+    if len(name) <= 100:
+        return name
+    digest = hashlib.sha256(name.encode()).hexdigest()[:6]
+    return f"{name[:93]}-{digest}"

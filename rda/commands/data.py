@@ -11,14 +11,14 @@ from rda.names import unknown_name
 
 SUMMARY = "the data of MNIST and Wikipedia"
 DESCRIPTION = """\
-rda data list                       what there is, and what of it is here
+rda data list                       the data sets, and which files are on this machine
 rda data fetch [mnist] [enwik8]     download what is missing (all, if none is named)
 rda data check [mnist] [enwik8]     read every file and compare its SHA-256
 
-Files may be plain, .gz or .zip. Without a network: put them in a folder and name it.
+Files may be plain, .gz or .zip. Without a network: put them in a folder and give it with --data-dir.
 """
 VERBS = {
-    "list": "what there is, and what of it is here",
+    "list": "the data sets, and which files are on this machine",
     "fetch": "download what is missing",
     "check": "read every file and compare its SHA-256",
 }

@@ -78,7 +78,8 @@ def add_options(
         name = f"--{field.name.replace('_', '-')}"
         text = docs.get(field.name, "")
         if explain:
-            text = f"{text} ({_default(field, presets)})".replace("%", "%%")
+            default = _default(field, presets)
+            text = (f"{text} ({default})" if default else text).replace("%", "%%")
         kind = hints[field.name]
         options: dict[str, Any] = {"default": argparse.SUPPRESS, "help": text, "dest": field.name}
         if kind is bool:
@@ -129,7 +130,7 @@ def _default(field: Any, presets: Sequence[tuple[str, object]]) -> str:
     """The default in words: of the field, or of each preset where they differ."""
     if not presets:
         value = field.default_factory() if field.default is MISSING else field.default
-        return f"default: {_shown(value)}"
+        return "" if value == "" else f"default: {_shown(value)}"
     values = [(label, _shown(getattr(preset, field.name))) for label, preset in presets]
     if len({value for _, value in values}) == 1:
         return f"default: {values[0][1]}"
@@ -139,7 +140,7 @@ def _default(field: Any, presets: Sequence[tuple[str, object]]) -> str:
 def _shown(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return "none" if value == "" else str(value)
+    return str(value)
 
 
 def field_docs(owner: type) -> dict[str, str]:

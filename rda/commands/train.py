@@ -24,9 +24,9 @@ from rda.training.settings_file import SettingsError, read_settings
 SUMMARY = "train one unit on one task; the same command continues where it stopped"
 DESCRIPTION = """\
 Train one unit on one task until it reaches the task's goal, or a limit. The same command
-continues where it stopped. --small takes the small twin of a task instead of its full size,
-which for the paper's tasks is the paper's. The settings.toml of a run can stand for TASK UNIT:
-it makes the run of those settings, or continues it.
+continues where it stopped. --small takes a smaller version of the task instead of the full size,
+which is the paper's size for the paper's tasks. The settings.toml of a run can be given instead
+of TASK UNIT: it trains a run with those settings.
 """
 EXAMPLES = """\
 Examples:
@@ -49,7 +49,7 @@ def add(parser: Parser, explain: bool) -> None:
 
 
 def with_settings_file(given: list[str]) -> tuple[list[str], RunSettings | None]:
-    """Where a settings file stands for TASK UNIT, these in its place and its settings."""
+    """If a settings file is given: the line with TASK UNIT in its place, and the settings."""
     if len(given) < 2 or given[0] != "train" or not given[1].endswith(".toml"):
         return given, None
     try:

@@ -31,8 +31,8 @@ class Machine:
     device: str = "auto"
     """Device: cpu, cuda, cuda:1, ...; auto takes the GPU where there is one."""
     engine: str = "auto"
-    """Engine that runs the unit; `rda doctor` lists those of RDA and RWA. LSTM and GRU know the
-    GPU engines, and torch for torch's own implementation."""
+    """Engine that runs the unit; `rda doctor` lists them. For LSTM and GRU: a GPU engine, or torch
+    for torch's own implementation."""
     threads: int = 0
     """Number of CPU threads; 0 leaves it to torch."""
 
@@ -71,7 +71,9 @@ def add_tasks(parser: Parser, explain: bool, units: str) -> None:
         one = tasks.add_parser(name, help=described, description=_describe(task))
         one.usage = f"{one.prog} {units} [--small] [options]"
         one.set_defaults(parser=one)
-        one.add_argument("unit", nargs="*", metavar=units, help="what to train")
+        one.add_argument(
+            "unit", nargs="*", metavar="UNIT", help="label of a unit, such as RDA-exp-tanh"
+        )
         one.add_argument(
             "--small", action="store_true", help="start from the small twin of the task"
         )
@@ -101,6 +103,8 @@ def unit_argument(text: str) -> str:
 
 def settings_from(asked: argparse.Namespace, unit: str) -> RunSettings:
     """The settings that a command line asks for, for one unit."""
+    if asked.start and asked.small:
+        raise UsageError("--small does not go with a settings file: it has its own sizes")
     start: RunSettings = asked.start or (small_settings if asked.small else full_settings)(
         asked.task, unit
     )
@@ -211,7 +215,7 @@ def outcome(unit: str, status: Status) -> str:
         tested = (f"{name.replace('_', ' ')} {value:.4g}" for name, value in status.test.items())
         line += f"; best at step {status.best_step}: {', '.join(tested)}"
     if status.skipped_steps:
-        line += f"; {status.skipped_steps} steps skipped, their gradients were not finite"
+        line += f"; {status.skipped_steps} steps were skipped because they were not finite"
     if status.state == FAILED:
         line += "; the last good checkpoint is kept"
     if status.state == INTERRUPTED:

@@ -1,4 +1,4 @@
-"""The paper's tasks and people's own. A task knows no unit.
+"""The paper's tasks and user-defined tasks. Tasks do not depend on the unit.
 
 `Task` is the class to derive from, `register` makes a task known. docs/tasks.md shows a whole one.
 """

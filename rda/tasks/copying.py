@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class _Copying(Task):
-    """What both have in common."""
+    """Base class of Copy and MultiCopy."""
 
     symbolic = True
     reads_every_step = True
@@ -69,9 +69,9 @@ class Copy(_Copying):
     symbols: int = 10
     """Symbols to remember."""
     alphabet: int = 7
-    """Different symbols, without blank and recall."""
+    """Number of different data symbols (blank and recall not counted)."""
     delay: int = 1000
-    """Steps over which the recall may fall; a sequence has this many and twice the symbols."""
+    """The recall comes at a random step among this many. Sequence length = delay + 2 * symbols."""
 
     @classmethod
     def full(cls) -> Preset:
@@ -92,7 +92,7 @@ class Copy(_Copying):
         return 1 - self.symbols / self.length
 
     def batch(self, generator: Generator, batch_size: int) -> Batch:
-        """Symbols first, then blanks with one recall at a uniform step that leaves room."""
+        """Symbols first, then blanks with one recall at a random step, early enough for the answer."""
         import torch
 
         device = generator.device
@@ -119,11 +119,11 @@ class MultiCopy(_Copying):
     minima: ClassVar = {"copies": 1, "symbols": 1, "alphabet": 1}
 
     copies: int = 50
-    """Copying tasks in a sequence."""
+    """Number of copies in a sequence."""
     symbols: int = 9
-    """Symbols to remember in each of them; a copy takes twice this many steps, and 2."""
+    """Symbols in each copy; one copy takes 2 * symbols + 2 time steps."""
     alphabet: int = 7
-    """Different symbols, without blank and recall."""
+    """Number of different data symbols (blank and recall not counted)."""
 
     @classmethod
     def small(cls) -> Preset:

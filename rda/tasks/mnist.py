@@ -33,9 +33,9 @@ class MNIST(Task):
     chance = 0.1135  # the share of the commonest digit, 1, in the test images
 
     pool: int = 1
-    """Average squares of this many pixels a side first; must divide 28."""
+    """Average blocks of pool x pool pixels first; 28 must be divisible by it."""
     images: int = 60000
-    """Use the first so many of the 60,000; the last twelfth of them is for validation."""
+    """Use only the first N of the 60,000 images; the last twelfth of them is for validation."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

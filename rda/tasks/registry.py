@@ -9,6 +9,7 @@ A task registers itself with the decorator `register`. Three places are looked a
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import importlib.util
 import os
@@ -19,7 +20,7 @@ import warnings
 from dataclasses import fields, is_dataclass
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Literal, TypeVar, get_origin, get_type_hints
+from typing import Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from rda.names import unknown_name
 from rda.settings import Limits, Recipe
@@ -31,9 +32,10 @@ NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,49}")
 RESERVED = {
     *(field.name for field in (*fields(Recipe), *fields(Limits))),
     "small", "device", "engine", "threads", "name", "runs_dir", "data_dir", "checkpoint_minutes",
-    "force", "tensorboard", "help", "unit", "task", "folder", "progress",
+    "force", "tensorboard", "help", "unit", "task", "folder", "progress", "start", "command",
+    "parser",
 }  # fmt: skip
-"""Settings of every training; a task's own settings need other names."""
+"""Names of built-in settings and options; a task's own settings need other names."""
 
 _tasks: dict[str, type[Task]] = {}
 _loaded: set[str] = set()
@@ -106,7 +108,8 @@ def _load_place(place: str) -> None:
 
 
 def _load_file(path: Path) -> None:
-    spec = importlib.util.spec_from_file_location(f"rda_task_{path.stem}", path)
+    digest = hashlib.sha256(os.fsencode(path)).hexdigest()[:8]
+    spec = importlib.util.spec_from_file_location(f"rda_task_{path.stem}_{digest}", path)
     assert spec is not None and spec.loader is not None  # noqa: PT018
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module  # where dataclasses look up the types of their fields
@@ -118,7 +121,9 @@ def _load_file(path: Path) -> None:
 
 
 def _origin(task: type[Task]) -> tuple[str, str]:
-    return task.__module__, task.__qualname__
+    """The file and the class: one file may be imported under two names."""
+    file = getattr(sys.modules.get(task.__module__), "__file__", None)
+    return file or task.__module__, task.__qualname__
 
 
 def _check(task: object) -> None:
@@ -139,7 +144,14 @@ def _check(task: object) -> None:
     hints = get_type_hints(task)
     for field in fields(task):
         if field.name in RESERVED:
-            raise TypeError(f"{what}.{field.name} is a setting of every training: rename it")
+            raise TypeError(f"{what}.{field.name} is the name of a built-in setting: rename it")
         kind = hints[field.name]
-        if kind not in (int, float, bool, str) and get_origin(kind) is not Literal:
-            raise TypeError(f"{what}.{field.name} should be int, float, bool, str or Literal")
+        is_names = get_origin(kind) is Literal and all(isinstance(n, str) for n in get_args(kind))
+        if kind not in (int, float, bool, str) and not is_names:
+            raise TypeError(
+                f"{what}.{field.name} should be int, float, bool, str or a Literal of str"
+            )
+    if task.goal is not None and task.goal.column not in ("loss", task.metric):
+        raise TypeError(
+            f"{what}.goal should be about loss or {task.metric}, got {task.goal.column!r}"
+        )

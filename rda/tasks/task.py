@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
-from rda.settings import Goal, Limits, Recipe, check_at_least
+from rda.settings import Goal, Limits, Recipe, check_at_least, check_types
 
 if TYPE_CHECKING:
     import torch
@@ -27,9 +27,10 @@ class Batch(NamedTuple):
     input: Tensor
     """(time, batch, features), or (time, batch) of symbols."""
     target: Tensor
-    """(batch) where the answer is read at the last step, (time, batch) where at every step."""
+    """(batch) if there is one answer at the end, (time, batch) if there is one at every step."""
     lengths: Tensor | None = None
-    """(batch): how long each sequence is. None means that all end at the last step."""
+    """(batch): how long each sequence is, for tasks with one answer at the end. None means that
+    all end at the last step."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ class Preset:
 
 @dataclass(frozen=True)
 class Task:
-    """Base class of all tasks. As it stands the answers are classes: cross-entropy and accuracy.
+    """Base class of all tasks. By default a task is a classification: cross-entropy and accuracy.
 
     A task that draws its sequences defines `input_size`, `output_size` and `batch`. A task that
     reads data defines `open` instead, which returns a `Source` of its own.
@@ -77,7 +78,7 @@ class Task:
 
     @property
     def output_size(self) -> int:
-        """Numbers in an answer: classes, or 1 for a single number."""
+        """Size of a prediction: the number of classes, or 1 for a single number."""
         raise NotImplementedError(f"{type(self).__name__} should define output_size")
 
     @property
@@ -91,6 +92,7 @@ class Task:
         return None
 
     def __post_init__(self) -> None:
+        check_types(self)
         for name, minimum in self.minima.items():
             check_at_least(name, getattr(self, name), minimum)
 
@@ -148,7 +150,7 @@ class Source:
 
     @property
     def output_size(self) -> int:
-        """Numbers in an answer."""
+        """Size of a prediction."""
         return self.task.output_size
 
     @property
@@ -163,8 +165,8 @@ class Source:
     def evaluation(self, part: Part, batch_size: int) -> Iterator[Batch]:
         """The batches of the validation or the test part, the same every time.
 
-        A task that draws its sequences has no such parts: ten batches from a fixed seed stand
-        for each.
+        A task that draws its sequences has no such parts: ten batches from a fixed seed are used
+        instead.
         """
         import torch
 

@@ -31,11 +31,11 @@ class Wikipedia(Task):
     carries_state = True
 
     segment: int = 250
-    """Steps between truncations of the backward pass; the state is carried over them."""
+    """Time steps in one segment (truncated BPTT); the state goes on to the next segment."""
     embedding: int = 64
     """Dimensions in which a character is embedded."""
     characters: int = 100_000_000
-    """Use the first so many characters: 90% for training, 5% for validation, 5% for the test."""
+    """Use only the first N characters: 90% for training, 5% for validation, 5% for the test."""
     evaluation_streams: int = 100
     """Pieces of the validation and the test text that are evaluated side by side."""
 

@@ -10,7 +10,7 @@ from rda.training.settings import RunSettings
 from rda.training.stepper import Stepper
 
 ROWS_HELD = 64
-"""Steps whose values may wait on a GPU before they are fetched."""
+"""Number of steps whose metrics stay on a GPU before they are copied to the host."""
 
 
 def build_stepper(

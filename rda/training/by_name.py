@@ -29,6 +29,7 @@ def train(
     data_dir: Path | str | None = None,
     force: bool = False,
     checkpoint_minutes: float = 1.0,
+    tensorboard: bool = False,
     progress: bool = True,
     **changes: Any,
 ) -> Record:
@@ -40,7 +41,8 @@ def train(
         small: start from the task's small twin instead of its full size.
         folder: where the run is recorded; by default a folder in `runs`, or in $RDA_RUNS, named
             after task, unit, seed and settings. The same call continues the run.
-        device, engine, threads, force, checkpoint_minutes: as for `rda.training.train`.
+        device, engine, threads, force, checkpoint_minutes, tensorboard: as for
+            `rda.training.train`.
         data_dir: folder with the task's data set ($RDA_DATA); it is downloaded where missing.
         progress: show a bar with the time left.
         **changes: settings of the task, the recipe and the limits by name, such as `length`,
@@ -60,6 +62,7 @@ def train(
         "threads": threads,
         "force": force,
         "checkpoint_minutes": checkpoint_minutes,
+        "tensorboard": tensorboard,
         "files": running.read_files(settings, data_dir, progress),
     }
     if progress:

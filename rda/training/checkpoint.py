@@ -21,6 +21,7 @@ from torch import Tensor
 from rda.files import write_atomically
 
 KEPT = 2
+"""Two, so that one is left when the newest is damaged."""
 
 
 class CheckpointError(RuntimeError):
@@ -74,7 +75,7 @@ def load_latest(folder: Path, *, remove_bad: bool = True) -> tuple[Checkpoint | 
 
 
 def clear(folder: Path) -> None:
-    """Remove all checkpoints, the newest last: an error on the way leaves the one that counts.
+    """Remove all checkpoints, the newest last: after an error the newest one is still there.
 
     Only checkpoints are removed. The folder may be a link to another disk, and may hold files of
     someone else.

@@ -8,13 +8,13 @@ class Listener(Protocol):
     """Whoever watches a run."""
 
     def say(self, line: str) -> None:
-        """Hear a line that the user should know."""
+        """Called with a message for the user."""
 
     def stepped(self, step: int, row: Mapping[str, float], seconds: float) -> None:
-        """Hear that the run is at `step`, after so many seconds of training."""
+        """Called after steps, with the last row and the seconds of training so far."""
 
     def recorded(self, step: int, row: Mapping[str, float]) -> None:
-        """Hear one line of the metrics."""
+        """Called with each line of the metrics."""
 
 
 class Quiet:

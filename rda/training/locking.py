@@ -13,7 +13,8 @@ except ImportError:  # On Windows processes do not notice each other; renames st
 LOCK = "lock"
 ATTEMPTS = 20
 SECONDS_BETWEEN = 0.025
-"""A process that only looks whether a lock is held holds it for a moment: try again for so long."""
+"""A process that only checks whether a lock is held takes it for a moment. So a refused lock is
+tried again, this often and with this pause."""
 
 
 class RunLock:

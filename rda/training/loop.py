@@ -101,9 +101,9 @@ class _Loop:
             device = self.stepper.generator.device.type
             if found.values["device"] != device:
                 raise RecordError(
-                    f"the run was begun on {found.values['device']}, whose random numbers "
-                    f"{device} cannot go on with: use --device {found.values['device']}, or "
-                    "another --name"
+                    f"the run was begun on {found.values['device']} and cannot continue on "
+                    f"{device}, which has another random generator: use --device "
+                    f"{found.values['device']}, or another --name"
                 )
             self._restore(found)
 
@@ -311,6 +311,6 @@ class _Loop:
 
 
 def _one_line(error: Exception) -> str:
-    if isinstance(error, OSError):
-        return f"cannot write {error.filename or 'the record'}: {error.strerror}"
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename or 'the record'} cannot be read or written: {error.strerror}"
     return f"{error}".partition("\n")[0] or type(error).__name__

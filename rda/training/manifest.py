@@ -25,7 +25,7 @@ def write_manifest(folder: Path, names: Iterable[str], planned: Mapping[str, byt
 
 
 def damaged_files(folder: Path) -> list[str]:
-    """The names of files that are not as they were sealed; the manifest's where it is damaged."""
+    """The files that are not as they were sealed, or the manifest itself if it is damaged."""
     try:
         lines = (folder / MANIFEST).read_bytes().decode("ascii").splitlines()
         sealed = [(line[:64], line[66:]) for line in lines]

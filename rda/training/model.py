@@ -71,6 +71,8 @@ class SequenceModel(nn.Module):
             the batch, which is of use only where all sequences are equally long.
         """
         # Every unit is causal, so what stands beyond a sequence's end cannot reach its answer.
+        if self.reads_every_step and lengths is not None:
+            raise ValueError("lengths should be None for a model that answers at every step")
         output, state = self.unit(self._encode(input), state)
         if self.reads_every_step:
             return self.readout(output), state

@@ -10,7 +10,8 @@ import torch
 @contextmanager
 def products_in(precision: str) -> Iterator[None]:
     """Products in full float32, or in tf32 where a GPU has it; torch's switches are put back."""
-    # Setting the old switches sets these new ones too, and does not put "none" (inherited) back.
+    # The old switches also set these new ones. Restoring the old ones does not bring "none"
+    # (inherited) back here, so these are restored separately.
     mkldnn: Any = torch.backends.mkldnn
     switches = (torch.backends.cuda.matmul, mkldnn.matmul)
     inherited = [switch.fp32_precision for switch in switches]

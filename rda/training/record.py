@@ -172,7 +172,7 @@ class Record:
     def tail(self, column: str, count: int) -> tuple[list[int], list[float]]:
         """As `curve`, but only the last few values, without reading the whole file.
 
-        A column with fewer values than that is looked for in the last rows alone.
+        Looks at the last 2 * count rows only, so it may return fewer values.
         """
         newest = islice(_rows_backwards(self.folder / METRICS), 2 * count)
         rows = [row for row in newest if column in row][:count][::-1]

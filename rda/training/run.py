@@ -1,4 +1,4 @@
-"""The writing side of a run's record: one process at a time, and no file of anyone else touched."""
+"""Writes a run's record: one process at a time, and only files of its own."""
 
 import json
 import re
@@ -56,6 +56,7 @@ class Run:
     def __enter__(self) -> "Run":
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
+            self._check_folder()
             self._lock = RunLock(self.folder)
             if not self._lock.held:
                 raise RecordError(f"run {self.folder} is in use by another process")
@@ -74,6 +75,16 @@ class Run:
             self._close()
             raise
         return self
+
+    def _check_folder(self) -> None:
+        """Refuse a folder that holds something else, before anything is written to it."""
+        if (self.folder / SETTINGS).exists():
+            return
+        strangers = [path.name for path in self.folder.iterdir() if not _is_ours(path)]
+        if strangers:
+            raise RecordError(
+                f"{self.folder} is not a run and holds other files ({sorted(strangers)[0]}, ...)"
+            )
 
     def __exit__(
         self,
@@ -94,26 +105,19 @@ class Run:
             self._lock.release()
 
     def _discard(self) -> None:
-        """Remove a run that this process began and that came to no step: nothing is lost."""
+        """Remove a run that this process began and that recorded no step: nothing is lost."""
         with suppress(OSError):
             self._clear()
             (self.folder / LOCK).unlink(missing_ok=True)
             self.folder.rmdir()
 
     def _claim(self) -> None:
-        """Make the folder this run's, or refuse it where it holds something else."""
+        """Make the folder this run's, or refuse it where it holds another run."""
         if (self.folder / SETTINGS).exists() and not self._force:
             _refuse_other_settings(Record(self.folder), self.settings)
             return
         if (self.folder / SETTINGS).exists():
             self._clear()
-        else:
-            strangers = [path.name for path in self.folder.iterdir() if not _is_ours(path)]
-            if strangers:
-                raise RecordError(
-                    f"{self.folder} is not a run and holds other files "
-                    f"({sorted(strangers)[0]}, ...)"
-                )
         self._is_new = True
         write_settings(self.folder, self.settings)
 

@@ -41,7 +41,7 @@ def _with_unit(preset: Preset, unit: str) -> RunSettings:
 
 
 def with_changes(settings: RunSettings, changes: dict[str, Any]) -> RunSettings:
-    """The settings with some of them changed, each found in the section that has its name."""
+    """The settings with some of them changed; each goes to the section that has this field."""
     changed: dict[str, dict[str, Any]] = {"task": {}, "recipe": {}, "limits": {}}
     owners = {
         part.name: section for section in changed for part in fields(getattr(settings, section))

@@ -69,7 +69,7 @@ def _fits(value: object, kind: Any) -> bool:
 
 
 def is_count(value: object) -> bool:
-    """A whole number from 0 on, of a size that counts something."""
+    """A whole number from 0 to 2**63 - 1."""
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63
 
 

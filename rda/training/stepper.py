@@ -66,7 +66,7 @@ class Stepper:
         self._recording: Recording | None = None
 
     def _first_learning_rate(self, device: torch.device) -> float | Tensor:
-        """A tensor where the value changes under a recorded step, which reads it when replayed."""
+        """A tensor if the rate changes on a GPU: the CUDA graph reads it at each replay."""
         rate = self.recipe.learning_rate
         changes = self.recipe.changes_learning_rate and device.type == "cuda"
         return torch.tensor(rate, device=device) if changes else rate
@@ -104,7 +104,7 @@ class Stepper:
             self.state = _whole(parts)
 
     def _update_quickly(self, batch: Batch, carried: Sequence[Tensor]) -> Sequence[Tensor]:
-        """On a GPU the host is slower than the work: after a few steps it only replays a graph."""
+        """On a GPU launching a step takes longer than running it: soon a CUDA graph is replayed."""
         tensors = [tensor for tensor in batch if tensor is not None]
         count = len(tensors)
 
@@ -125,7 +125,7 @@ class Stepper:
         return self._recording(*tensors, *carried)
 
     def _update(self, batch: Batch, carried: Sequence[Tensor]) -> Sequence[Tensor]:
-        """The row of one step, and the state after its last time step."""
+        """The metrics of one step, and the state after its last time step."""
         loss, losses, score, state = self._forward(batch, _whole(carried))
         objective = losses.sum() if self.recipe.reduction == "sum" else loss
         self.optimiser.zero_grad()
@@ -147,7 +147,7 @@ class Stepper:
         return row, *self._state_to_carry(state, carried)
 
     def _state_to_carry(self, state: Any, before: Sequence[Tensor]) -> list[Tensor]:
-        """The state for the next batch; after a skipped step the one before it."""
+        """The state for the next batch; after a skipped step, the state before that step."""
         if not self.task.carries_state:
             return []
         parts = [part.detach() for part in _parts(state)]

@@ -242,6 +242,37 @@ class TestOddFiles:
         assert "2.5" in capsys.readouterr().out
 
 
+class TestOwnTasks:
+    def test_a_file_of_tasks_that_is_gone_is_one_line(self, capsys, monkeypatch):
+        monkeypatch.setenv("RDA_TASKS", "gone.py")
+        for line in (["train", "copy", "--help"], ["runs"], ["train", "copy", "GRU", "--small"]):
+            main(line)
+            told = capsys.readouterr()
+            assert "Traceback" not in told.err
+        assert told.err.startswith("rda: gone.py of $RDA_TASKS cannot be used")
+
+
+class TestNamesOfComparisons:
+    def test_long_names_of_different_comparisons_differ(self):
+        from rda.commands.compare import _default_name
+        from rda.labels import UNIT_LABELS
+        from rda.training.settings import small_settings, with_changes
+
+        names = {
+            _default_name(
+                [with_changes(small_settings("copy", u), {"seed": seed}) for u in UNIT_LABELS]
+            )
+            for seed in (0, 1, 2)
+        }
+        assert len(names) == 3
+        assert max(map(len, names)) <= 100
+
+    def test_small_beside_a_settings_file_is_refused(self, capsys):
+        train("--name", "first")
+        assert main(["train", "runs/first/settings.toml", "--small"]) == 2
+        assert "--small does not go with a settings file" in capsys.readouterr().err
+
+
 class TestDamage:
     @pytest.mark.parametrize("name", ["model.safetensors", METRICS])
     def test_a_damaged_run_is_not_shown_as_a_result(self, name, capsys):

@@ -1,13 +1,15 @@
 """Tasks from outside the package: found, checked, and refused with a reason."""
 
+import importlib
 import subprocess
 import sys
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint
+from typing import Literal
 
 import pytest
 
-from rda.tasks import Batch, Task, TaskError, all_tasks, find_task, register, registry
+from rda.tasks import Batch, Goal, Task, TaskError, all_tasks, find_task, register, registry
 
 PAPER = [
     "addition", "classify-length", "copy", "multicopy", "mnist", "mnist-permuted", "wikipedia",
@@ -80,6 +82,15 @@ def test_a_file_that_cannot_be_used_is_named_with_the_reason(tmp_path, monkeypat
     assert "\n" not in str(caught.value)
 
 
+def test_a_file_that_is_also_imported_is_one_task(tmp_path, monkeypatch):
+    (tmp_path / "both_ways.py").write_text(OWN)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("RDA_TASKS", str(tmp_path / "both_ways.py"))
+    assert "own" in all_tasks()
+    imported = importlib.import_module("both_ways")
+    assert find_task("own") is imported.Own
+
+
 def test_a_file_that_is_not_there_is_named(monkeypatch):
     monkeypatch.setenv("RDA_TASKS", "nowhere/own.py")
     with pytest.raises(TaskError, match=r"nowhere/own\.py"):
@@ -128,10 +139,16 @@ def made(**attributes):
         (lambda: made(name=None), "lower-case"),
         (lambda: made(title=None), "title"),
         (lambda: made(__doc__=None), "docstring"),
-        (lambda: made(seed=1, __annotations__={"seed": int}), "seed is a setting of every"),
+        (lambda: made(seed=1, __annotations__={"seed": int}), "seed is the name of a built-in"),
+        (lambda: made(start=1, __annotations__={"start": int}), "start is the name of a built-in"),
         (lambda: made(size=(), __annotations__={"size": tuple}), "int, float, bool, str"),
+        (lambda: made(size=1, __annotations__={"size": Literal[1, 2]}), "a Literal of str"),
+        (lambda: made(goal=Goal("acuracy", ">", 0.9)), "loss or accuracy, got 'acuracy'"),
     ],
-    ids=["no class", "no dataclass", "name", "no name", "title", "docstring", "reserved", "type"],
+    ids=[
+        "no class", "no dataclass", "name", "no name", "title", "docstring", "reserved", "ours",
+        "type", "numbers", "goal",
+    ],
 )  # fmt: skip
 def test_a_task_that_cannot_work_is_refused_when_it_is_registered(task, said):
     with pytest.raises(TypeError, match=said):

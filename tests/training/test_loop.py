@@ -118,7 +118,7 @@ class TestRecord:
         (tmp_path / "thesis.tex").write_text("precious")
         with pytest.raises(RecordError, match=r"not a run and holds other files \(thesis.tex"):
             run_once(tmp_path, TINY_RUNS["addition"], force=True)
-        assert [path.name for path in tmp_path.iterdir() if path.name != "lock"] == ["thesis.tex"]
+        assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
 
     def test_two_processes_cannot_train_one_run(self, tmp_path):
         tiny = with_steps(TINY_RUNS["addition"], 2)

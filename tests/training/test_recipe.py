@@ -7,7 +7,7 @@ import pytest
 import torch
 from tiny_runs import TEXT, TINY, TINY_RUNS, run_once, with_steps
 
-from rda.settings import Recipe
+from rda.settings import Goal, Limits, Recipe
 from rda.training.building import build_stepper
 from rda.training.loop import MOST_SKIPPED
 from rda.training.record import Record
@@ -30,12 +30,12 @@ class TestSchedule:
 
     def test_linear_goes_straight_to_its_end_and_stays_there(self):
         recipe = Recipe(
-            learning_rate=1.0, schedule="linear", schedule_steps=4, final_learning_rate=0.2
+            learning_rate=1.0, schedule="linear", schedule_steps=5, final_learning_rate=0.2
         )
         assert rates(recipe, (1, 3, 5, 6, 99)) == pytest.approx([1.0, 0.6, 0.2, 0.2, 0.2])
 
     def test_cosine_is_half_way_down_at_half_time_after_the_warm_up(self):
-        recipe = Recipe(learning_rate=1.0, schedule="cosine", warmup_steps=10, schedule_steps=110)
+        recipe = Recipe(learning_rate=1.0, schedule="cosine", warmup_steps=10, schedule_steps=111)
         assert recipe.learning_rate_at(11) == 1.0
         assert recipe.learning_rate_at(61) == pytest.approx(0.5)
         assert recipe.learning_rate_at(36) == pytest.approx((1 + math.cos(math.pi / 4)) / 2)
@@ -81,6 +81,35 @@ class TestSchedule:
             run_once(tmp_path / "pieces", with_steps(settings, steps, stop_at="never"))
         curves = [Record(tmp_path / name).curve("loss") for name in ("whole", "pieces")]
         assert curves[0] == curves[1]
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"precision": "fp16"}, "precision should be one of float32"),
+        ({"schedule": "linaer"}, "schedule should be one of constant"),
+        ({"hidden_size": 64.0}, "hidden_size should be of type int, got 64.0"),
+        ({"hidden_size": "64"}, "hidden_size should be of type int"),
+        ({"learn_initial_state": 1}, "learn_initial_state should be of type bool"),
+        ({"clip": 10**400}, "clip should be of type float"),
+    ],
+)
+def test_a_value_of_the_wrong_type_is_named_when_it_is_given(values, said):
+    with pytest.raises((TypeError, ValueError), match=said):
+        Recipe(**values)
+
+
+def test_a_whole_number_may_stand_for_a_float():
+    assert Recipe(clip=2) == Recipe(clip=2.0)
+    assert isinstance(Recipe(clip=2).clip, float)
+    for values in ({"steps": 2e3}, {"stop_at": "x"}):
+        with pytest.raises((TypeError, ValueError), match=next(iter(values))):
+            Limits(**values)
+
+
+def test_a_relation_that_is_not_known_is_refused():
+    with pytest.raises(ValueError, match="relation should be"):
+        Goal("loss", "<=", 0.1)
 
 
 def test_gradients_are_clipped_by_norm_together():
