@@ -33,7 +33,7 @@ from torch.profiler import ProfilerActivity, profile
 
 import rda
 from rda.training.building import build_stepper
-from rda.training.precision import products_in
+from rda.training.precision import matmul_precision
 from rda.training.settings import RunSettings, full_settings
 
 FEWEST_ROUNDS, MOST_ROUNDS = 5, 100
@@ -326,7 +326,7 @@ def _overhead_in(
         for _ in range(count):
             train(layer, x)
 
-    with products_in(precision):
+    with matmul_precision(precision):
         contestants = [Contestant(run, device, plan.overhead_steps) for run in (whole, bare)]
         take_turns(contestants, FEWEST_ROUNDS)
     one, other = (contestant.result() for contestant in contestants)

@@ -13,7 +13,7 @@ import rda
 from rda.functional import scan, select
 from rda.scan.cuda.choosing import WAYS
 from rda.sequence import SequenceLayer
-from rda.training.precision import products_in
+from rda.training.precision import matmul_precision
 
 DTYPES = {
     "fp32": torch.float32,
@@ -106,7 +106,7 @@ class Subject:
         """A function of a count, which does the action that often."""
 
         def run(count: int) -> None:
-            with products_in(self.products):
+            with matmul_precision(self.products):
                 for _ in range(count):
                     action(self.model, self.input)
 
@@ -124,7 +124,7 @@ class Subject:
     def engine(self) -> str:
         """The name of what runs the module: one of our engines, cuDNN or torch.nn."""
         model: Any = self.model
-        with products_in(self.products):
+        with matmul_precision(self.products):
             if isinstance(model, SequenceLayer):
                 recurrent = model.all_weights[0][1]
                 return select(model.engine, self.input, model.choices, recurrent).name

@@ -15,7 +15,8 @@ rda data list                       the data sets, and which files are on this m
 rda data fetch [mnist] [enwik8]     download what is missing (all, if none is named)
 rda data check [mnist] [enwik8]     read every file and compare its SHA-256
 
-Files may be plain, .gz or .zip. Without a network: put them in a folder and give it with --data-dir.
+Files may be plain, .gz or .zip. Without a network: put them in a folder, and name it with
+--data-dir.
 """
 VERBS = {
     "list": "the data sets, and which files are on this machine",

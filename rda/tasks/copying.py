@@ -92,7 +92,7 @@ class Copy(_Copying):
         return 1 - self.symbols / self.length
 
     def batch(self, generator: Generator, batch_size: int) -> Batch:
-        """Symbols first, then blanks with one recall at a random step, early enough for the answer."""
+        """Symbols first, then blanks with one recall at a random step that leaves room."""
         import torch
 
         device = generator.device

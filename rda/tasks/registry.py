@@ -58,9 +58,11 @@ def register(task: AnyTask) -> AnyTask:
 
 
 def all_tasks() -> dict[str, type[Task]]:
-    """Every task by name: the paper's first, then the others in the order of their registration."""
+    """Every task by name: those of this folder by file name, then the others as they came."""
     _load_all()
-    return dict(_tasks)
+    ours = {name: task for name, task in _tasks.items() if task.__module__.startswith("rda.tasks.")}
+    by_file = sorted(ours.items(), key=lambda item: item[1].__module__)
+    return {**dict(by_file), **_tasks}
 
 
 def find_task(name: str) -> type[Task]:

@@ -35,7 +35,7 @@ class Journal:
         os.fsync(self._file.fileno())
         return {"bytes": self._length, "sha256": self._digest.hexdigest()}
 
-    def take_back_to(self, mark: Mapping[str, Any] | None) -> bytes:
+    def truncate_to(self, mark: Mapping[str, Any] | None) -> bytes:
         """Remove what was written after `mark` (all, for None), and return what is left."""
         length = 0 if mark is None else int(mark["bytes"])
         kept = self.path.read_bytes()[:length]

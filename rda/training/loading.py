@@ -12,7 +12,7 @@ from rda.training.checkpoint import CheckpointError
 from rda.training.model import SequenceModel
 from rda.training.record import CHECKPOINTS, MODEL, Record
 from rda.training.status import RecordError
-from rda.training.stepper import under
+from rda.training.stepper import without_prefix
 
 
 def load(
@@ -69,4 +69,4 @@ def _weights(record: Record) -> dict[str, Tensor]:
             f"checkpoint of step {found.step}",
             stacklevel=3,
         )
-    return under("best.", found.tensors) or under("model.", found.tensors)
+    return without_prefix("best.", found.tensors) or without_prefix("model.", found.tensors)

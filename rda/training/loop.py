@@ -12,7 +12,7 @@ from rda.training.goals import GoalTracker
 from rda.training.interrupt import Interrupt
 from rda.training.listening import Listener
 from rda.training.manifest import MANIFEST
-from rda.training.precision import products_in
+from rda.training.precision import matmul_precision
 from rda.training.record import ENVIRONMENT, MODEL, STATUS
 from rda.training.run import Run
 from rda.training.status import (
@@ -24,7 +24,7 @@ from rda.training.status import (
     RecordError,
     Status,
 )
-from rda.training.stepper import Row, Stepper, under
+from rda.training.stepper import Row, Stepper, without_prefix
 
 SECONDS_HELD = 0.5
 """The values of steps may wait on a GPU for this long. Longer, and progress would stand still and
@@ -48,7 +48,7 @@ def run_training(
     command: str | None = None,
 ) -> Status:
     """Train from where the run stands to its goal or a limit, and record everything."""
-    with products_in(run.settings.recipe.precision), Interrupt() as interrupt:
+    with matmul_precision(run.settings.recipe.precision), Interrupt() as interrupt:
         loop = _Loop(run, stepper, listener, interrupt, checkpoint_seconds)
         loop.prepare()
         if loop.is_over():
@@ -120,7 +120,7 @@ class _Loop:
         if damaged:
             return False
         status = self.run.status
-        over = self._verdict() or ("", "")
+        over = self._reason_to_stop() or ("", "")
         return status.state == FINISHED == over[0] and status.step == self.step
 
     def begin(self, command: str | None) -> None:
@@ -137,7 +137,7 @@ class _Loop:
         """Steps, evaluations and checkpoints until there is a reason to stop."""
         while True:
             self._evaluate_if_due()
-            verdict = self._verdict()
+            verdict = self._reason_to_stop()
             if verdict is not None:
                 return self.end(*verdict)
             # Saved after the evaluation, so that there is only one state of a step to save.
@@ -223,7 +223,7 @@ class _Loop:
             return True
         return score < before if self.run.settings.task.lower_is_better else score > before
 
-    def _verdict(self) -> tuple[str, str] | None:
+    def _reason_to_stop(self) -> tuple[str, str] | None:
         """The state and the reason with which to stop now, if there is one."""
         limits, goal = self.limits, self.goals.goal
         reached = self.goals.reached(limits.stop_at)
@@ -305,7 +305,7 @@ class _Loop:
         self.evaluated_step = values["evaluated_step"]
         self.best_step, self.best = values["best_step"], values["best"]
         device = self.stepper.generator.device
-        best = under("best.", checkpoint.tensors)
+        best = without_prefix("best.", checkpoint.tensors)
         self.best_weights = {name: tensor.to(device) for name, tensor in best.items()}
         self.stepper.restore(checkpoint.tensors, checkpoint.step)
 

@@ -8,7 +8,7 @@ import torch
 
 
 @contextmanager
-def products_in(precision: str) -> Iterator[None]:
+def matmul_precision(precision: str) -> Iterator[None]:
     """Products in full float32, or in tf32 where a GPU has it; torch's switches are put back."""
     # The old switches also set these new ones. Restoring the old ones does not bring "none"
     # (inherited) back here, so these are restored separately.

@@ -164,8 +164,8 @@ class Run:
             marks = {} if found is None else found.values
             if found is None and self.metrics.path.stat().st_size:
                 notes = ["no checkpoint was finished before it stopped: beginning again"]
-            kept = self.metrics.take_back_to(marks.get("metrics"))
-            self.timing.take_back_to(marks.get("timing"))
+            kept = self.metrics.truncate_to(marks.get("metrics"))
+            self.timing.truncate_to(marks.get("timing"))
         except (CheckpointError, JournalError) as error:
             raise RecordError(f"{error}; --force starts over") from error
         if found is not None and _completed(found.values["settings"]) != identity(self.settings):

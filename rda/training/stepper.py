@@ -14,12 +14,12 @@ from torch import Generator, Tensor
 from rda.scan.engines import FEW_LAUNCHES
 from rda.settings import Recipe
 from rda.tasks import Batch, Part, Source
+from rda.training.cuda_graph import CudaGraph
 from rda.training.model import SequenceModel
-from rda.training.recording import Recording
 
 WARM_UP = 3
 """Steps before one is recorded: libraries allocate memory and choose kernels at first calls."""
-RECORDED = (*FEW_LAUNCHES, "cuDNN")
+GRAPHED_ENGINES = (*FEW_LAUNCHES, "cuDNN")
 """Engines whose training step is recorded as a CUDA graph. A Python loop over time has thousands
 of launches, and its graph would be too long."""
 
@@ -63,7 +63,7 @@ class Stepper:
         self._rows = torch.zeros(room, 3, device=device)
         self._filled = 0
         self._warming_up: float = WARM_UP if device.type == "cuda" else math.inf
-        self._recording: Recording | None = None
+        self._graph_of_step: CudaGraph | None = None
 
     def _first_learning_rate(self, device: torch.device) -> float | Tensor:
         """A tensor if the rate changes on a GPU: the CUDA graph reads it at each replay."""
@@ -96,12 +96,12 @@ class Stepper:
         carried = None if self.source.start_of_stream() else self.state
         batch = self.source.batch(self.generator, self.recipe.batch_size)
         self._set_learning_rate()
-        row, *parts = self._update_quickly(batch, _parts(carried))
+        row, *parts = self._update_quickly(batch, _state_tensors(carried))
         self._rows[self._filled] = row
         self._filled += 1
         self.steps_done += 1
         if self.task.carries_state:
-            self.state = _whole(parts)
+            self.state = _state_from(parts)
 
     def _update_quickly(self, batch: Batch, carried: Sequence[Tensor]) -> Sequence[Tensor]:
         """On a GPU launching a step takes longer than running it: soon a CUDA graph is replayed."""
@@ -114,19 +114,19 @@ class Stepper:
         # The first batch of a stream carries no state, so the recording does not fit it.
         if self.task.carries_state and not carried:
             return update(*tensors)
-        if self._warming_up == WARM_UP and self.engine() not in RECORDED:
+        if self._warming_up == WARM_UP and self.engine() not in GRAPHED_ENGINES:
             self._warming_up = math.inf
         if self._warming_up > 0:
             self._warming_up -= 1
             return update(*tensors, *carried)
-        if self._recording is None:
+        if self._graph_of_step is None:
             self.optimiser.zero_grad()  # so that the gradients lie where the recording puts them
-            self._recording = Recording(update, [*tensors, *carried])
-        return self._recording(*tensors, *carried)
+            self._graph_of_step = CudaGraph(update, [*tensors, *carried])
+        return self._graph_of_step(*tensors, *carried)
 
     def _update(self, batch: Batch, carried: Sequence[Tensor]) -> Sequence[Tensor]:
         """The metrics of one step, and the state after its last time step."""
-        loss, losses, score, state = self._forward(batch, _whole(carried))
+        loss, losses, score, state = self._forward(batch, _state_from(carried))
         objective = losses.sum() if self.recipe.reduction == "sum" else loss
         self.optimiser.zero_grad()
         objective.backward()
@@ -150,7 +150,7 @@ class Stepper:
         """The state for the next batch; after a skipped step, the state before that step."""
         if not self.task.carries_state:
             return []
-        parts = [part.detach() for part in _parts(state)]
+        parts = [part.detach() for part in _state_tensors(state)]
         if self.recipe.not_finite != "skip":
             return parts
         before = before or [torch.zeros_like(part) for part in parts]
@@ -218,7 +218,7 @@ class Stepper:
         for name, parameter in self.parameters.items():
             for key, tensor in self.optimiser.state[parameter].items():
                 found[f"adam.{key}.{name}"] = tensor
-        for i, tensor in enumerate(_parts(self.state)):
+        for i, tensor in enumerate(_state_tensors(self.state)):
             found[f"state.{i}"] = tensor
         for name, tensor in self.source.position().items():
             found[f"task.{name}"] = tensor
@@ -228,7 +228,7 @@ class Stepper:
     def restore(self, tensors: dict[str, Tensor], step: int) -> None:
         """Continue from the `tensors` of a checkpoint that was made after `step`."""
         self.steps_done = step
-        self.model.load_state_dict(under("model.", tensors))
+        self.model.load_state_dict(without_prefix("model.", tensors))
         for name, parameter in self.parameters.items():
             state = {
                 key: tensors[f"adam.{key}.{name}"].to(parameter.device)
@@ -238,14 +238,14 @@ class Stepper:
             if state:
                 self.optimiser.state[parameter] = state
         # A file of tensors keeps no order, so the parts of the state are sorted by their numbers.
-        numbered = sorted(under("state.", tensors).items())
-        self.state = _whole([tensor.to(self.generator.device) for _, tensor in numbered])
-        self.source.move_to(under("task.", tensors))
+        numbered = sorted(without_prefix("state.", tensors).items())
+        self.state = _state_from([tensor.to(self.generator.device) for _, tensor in numbered])
+        self.source.move_to(without_prefix("task.", tensors))
         self.generator.set_state(tensors["generator"])
-        self._recording = None  # it refers to Adam's old tensors
+        self._graph_of_step = None  # it refers to Adam's old tensors
 
 
-def under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+def without_prefix(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     """The tensors whose names begin with `prefix`, without it."""
     return {
         name.removeprefix(prefix): tensor
@@ -254,12 +254,12 @@ def under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     }
 
 
-def _parts(state: Any) -> tuple[Tensor, ...]:
+def _state_tensors(state: Any) -> tuple[Tensor, ...]:
     if state is None:
         return ()
     return (state,) if isinstance(state, Tensor) else tuple(state)
 
 
-def _whole(parts: Sequence[Tensor]) -> Any:
+def _state_from(parts: Sequence[Tensor]) -> Any:
     """The inverse of `_parts`."""
     return None if not parts else parts[0] if len(parts) == 1 else tuple(parts)

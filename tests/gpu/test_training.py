@@ -91,7 +91,7 @@ def test_a_recorded_step_is_the_step(unit, precision):
         stepper._warming_up = warm_up
         for _ in range(20):
             stepper.step()
-        assert (stepper._recording is None) == (warm_up > 20)
+        assert (stepper._graph_of_step is None) == (warm_up > 20)
         losses.append([row["loss"] for row in stepper.fetch()])
     assert losses[0] == losses[1]
 

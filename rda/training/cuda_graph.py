@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 
-class Recording:
+class CudaGraph:
     """A function of tensors. The tensors of every call must have the shapes of the first.
 
     What it returns is overwritten by the next call.
