@@ -2,6 +2,7 @@
 
 import importlib
 import importlib.util
+import os
 import re
 import subprocess
 import sys
@@ -75,10 +76,12 @@ def test_training_and_loading_in_the_readme_work_in_two_processes(tmp_path):
     text = (ROOT / "README.md").read_text().split("## Train, load, use", 1)[1]
     code = re.search(r"```python\n(.*?)```", text, re.DOTALL).group(1)
     head, loading = code.split("\nmodel = ", 1)
+    alone = {**os.environ, "OMP_NUM_THREADS": "1"}  # other tests run beside this one
     for part in (head, f"import rda, torch\nmodel = {loading}"):
         done = subprocess.run(
-            [sys.executable, "-c", part], capture_output=True, text=True, cwd=tmp_path, check=False
-        )
+            [sys.executable, "-c", part], capture_output=True, text=True, cwd=tmp_path, env=alone,
+            check=False,
+        )  # fmt: skip
         assert done.returncode == 0, done.stderr
     assert "MultiCopy" in done.stdout
     assert "torch.Size([30, 2])" in done.stdout

@@ -24,7 +24,7 @@ def place(tmp_path):
 
 
 def start(place, *line, **options):
-    environment = {**os.environ, "RDA_TASKS": "parity.py", "COLUMNS": "120"}
+    environment = {**os.environ, "RDA_TASKS": "parity.py", "COLUMNS": "120", "OMP_NUM_THREADS": "1"}
     environment.pop("RDA_RUNS", None)
     command = [sys.executable, "-m", "rda", *line]
     return subprocess.Popen(

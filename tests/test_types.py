@@ -46,7 +46,12 @@ def wrong(x: Tensor) -> None:
 def test_results_have_their_types_and_wrong_names_are_found(tmp_path, monkeypatch):
     monkeypatch.setenv("MYPYPATH", str(ROOT))
     (tmp_path / "snippet.py").write_text(SNIPPET)
-    options = ("--strict", "--follow-imports=silent", "--cache-dir", str(tmp_path / "cache"))
+    options = (
+        "--strict",
+        "--follow-imports=silent",
+        "--cache-dir",
+        str(ROOT / ".mypy_cache" / "types"),
+    )
     told, problems, _ = api.run([*options, str(tmp_path / "snippet.py")])
     assert not problems
     found = sorted({int(line.split(":")[1]) for line in told.splitlines() if ": error:" in line})

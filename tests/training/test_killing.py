@@ -27,7 +27,8 @@ def test_killed_at_random_moments(name, tmp_path):
     assert_same_run(tmp_path / "whole", tmp_path / "random")
 
 
-@pytest.mark.parametrize("name", TINY_RUNS)
+# The writes are the same for all tasks, but for those of an evaluation, which wikipedia has.
+@pytest.mark.parametrize("name", ["addition", "wikipedia"])
 def test_killed_in_every_write_from_the_start_to_the_end(name, tmp_path):
     steps = TINY_RUNS[name].recipe.evaluate_every or 2
     run_once(tmp_path / "whole", with_steps(TINY_RUNS[name], steps, stop_at="never"))
