@@ -36,7 +36,9 @@ def test_scan_with_ragged_lengths_and_a_given_state(choices, randn, reverse):
 
     arguments = scan_arguments(choices, randn)
     assert torch.autograd.gradcheck(run, arguments)
-    assert torch.autograd.gradgradcheck(run, arguments)
+    # The equations are the same in both directions: their second derivatives are compared element
+    # by element in one, and along a random direction (fast_mode) in the other.
+    assert torch.autograd.gradgradcheck(run, arguments, fast_mode=reverse)
 
 
 def test_layer_with_packed_input_and_a_given_state(choices, randn):
@@ -65,7 +67,7 @@ def test_layer_with_packed_input_and_a_given_state(choices, randn):
     arguments = [randn(3, 3, 2), *state, *parameters]
     arguments = tuple(part.requires_grad_() for part in arguments)
     assert torch.autograd.gradcheck(run, arguments)
-    assert torch.autograd.gradgradcheck(run, arguments)
+    assert torch.autograd.gradgradcheck(run, arguments, fast_mode=True)  # the scan's are above
 
 
 def is_relu(choices):
