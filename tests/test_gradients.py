@@ -42,6 +42,7 @@ def test_scan_with_ragged_lengths_and_a_given_state(choices, randn, reverse):
 
 
 def test_layer_with_packed_input_and_a_given_state(choices, randn):
+    layer: rda.RDA | rda.RWA
     if choices.discount:
         layer = rda.RDA(
             2, 2, dtype=torch.float64, engine="reference",
@@ -64,8 +65,8 @@ def test_layer_with_packed_input_and_a_given_state(choices, randn):
 
     state = randn(1, 3, 2), randn(1, 3, 2).exp()
     parameters = [part.detach().clone() for part in layer.parameters()]
-    arguments = [randn(3, 3, 2), *state, *parameters]
-    arguments = tuple(part.requires_grad_() for part in arguments)
+    tensors = [randn(3, 3, 2), *state, *parameters]
+    arguments = tuple(part.requires_grad_() for part in tensors)
     assert torch.autograd.gradcheck(run, arguments)
     assert torch.autograd.gradgradcheck(run, arguments, fast_mode=True)  # the scan's are above
 
@@ -160,11 +161,11 @@ def test_batched_gradients_reach_every_parameter(engine, randn):
     outputs = (output.data, *final)
     several = [randn(5, *part.shape) for part in outputs]
     at_once = torch.autograd.grad(
-        outputs, layer.parameters(), several, is_grads_batched=True, retain_graph=True
+        outputs, [*layer.parameters()], several, is_grads_batched=True, retain_graph=True
     )
     for k in range(5):
         one = torch.autograd.grad(
-            outputs, layer.parameters(), [part[k] for part in several], retain_graph=True
+            outputs, [*layer.parameters()], [part[k] for part in several], retain_graph=True
         )
         for found, expected in zip(at_once, one, strict=True):
             torch.testing.assert_close(found[k], expected)

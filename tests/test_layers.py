@@ -63,11 +63,11 @@ def test_any_split_of_a_sequence_equals_the_whole(unit, cuts):
 def test_gradients_flow_through_a_carried_state():
     torch.manual_seed(0)
     layer, x = rda.RDA(3, 5, dtype=torch.float64), torch.randn(8, 2, 3, dtype=torch.float64)
-    whole = torch.autograd.grad(layer(x)[0].square().sum(), layer.parameters())
+    whole = torch.autograd.grad(layer(x)[0].square().sum(), [*layer.parameters()])
     first, state = layer(x[:3])
     second, _ = layer(x[3:], state)
     loss = first.square().sum() + second.square().sum()
-    split = torch.autograd.grad(loss, layer.parameters())
+    split = torch.autograd.grad(loss, [*layer.parameters()])
     for a, b in zip(whole, split, strict=True):
         torch.testing.assert_close(a, b, rtol=1e-10, atol=1e-12)
 

@@ -255,7 +255,7 @@ def test_logits_of_ten_thousand_stay_finite(engine, choices, dtype):
     inputs = [projected.requires_grad_(), weight.requires_grad_()]
     found = []
     for name in (engine, "reference"):
-        output, final = scan(*inputs, None, choices, engine=name)
+        output, final = scan(projected, weight, None, choices, engine=name)
         loss = output.square().sum() + final.r.sum()
         found.append([output, final.r, final.l, *torch.autograd.grad(loss, inputs)])
     for mine, expected in zip(*found, strict=True):
