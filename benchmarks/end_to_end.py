@@ -99,7 +99,7 @@ def publish() -> None:
     (RESULTS / "README.md").write_text(render_index())
     records = read(RESULTS / "demo")
     (command,) = commands(compare(records))
-    write_report(DEMO, records, command)
+    write_report(DEMO, build_comparison(records), command)
 
 
 if __name__ == "__main__":

@@ -26,15 +26,23 @@ def check_types(settings: Any) -> None:
     """
     hints = get_type_hints(type(settings))
     for field in fields(settings):
-        value, kind = getattr(settings, field.name), hints[field.name]
-        if get_origin(kind) is Literal:
-            if value not in get_args(kind):
-                names = ", ".join(map(str, get_args(kind)))
-                raise ValueError(f"{field.name} should be one of {names}, got {value!r}")
-        elif kind is float and type(value) is int and abs(value) < LARGEST_FLOAT:
-            object.__setattr__(settings, field.name, float(value))  # the dataclass is frozen
-        elif type(value) is not kind:
-            raise TypeError(f"{field.name} should be of type {kind.__name__}, got {value!r}")
+        value = typed(field.name, getattr(settings, field.name), hints[field.name])
+        object.__setattr__(settings, field.name, value)  # the dataclass is frozen
+
+
+def typed(name: str, value: Any, kind: Any) -> Any:
+    """The value, if it has this type or can stand for it; otherwise an error that names it."""
+    if get_origin(kind) is Literal:
+        if value not in get_args(kind):
+            raise ValueError(f"{name} should be one of {', '.join(get_args(kind))}, got {value!r}")
+        return value
+    if kind is float and type(value) is int:
+        if abs(value) >= LARGEST_FLOAT:
+            raise ValueError(f"{name} should be of type float, and the number given is too large")
+        return float(value)
+    if type(value) is not kind:
+        raise TypeError(f"{name} should be of type {kind.__name__}, got {value!r}")
+    return value
 
 
 @dataclass(frozen=True)

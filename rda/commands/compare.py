@@ -105,7 +105,7 @@ def _show(records: list[Record], folder: Path, command: str) -> None:
     console.print()
     console.print(render_terminal(comparison, min(console.width, 100)))
     try:
-        written = write_report(folder, records, command)
+        written = write_report(folder, comparison, command)
     except OSError as error:
         raise UsageError(f"cannot write {folder}: {error.strerror}") from error
     for label, path in zip(written._fields, written, strict=True):

@@ -95,10 +95,8 @@ def _describe(task: type[Task]) -> str:
 
 def unit_argument(text: str) -> str:
     """A unit by its label."""
-    try:
-        return unit_label(text)
-    except ValueError as error:
-        raise UsageError(str(error)) from None
+    label: str = make(unit_label, {"name": text})
+    return label
 
 
 def settings_from(asked: argparse.Namespace, unit: str) -> RunSettings:

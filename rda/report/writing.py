@@ -1,14 +1,12 @@
 """The report on some runs as files."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from rda.files import write_atomically
-from rda.report.comparison import build_comparison
+from rda.report.comparison import Comparison
 from rda.report.figure import render_png
 from rda.report.page import render_page
-from rda.training.record import Record
 
 
 class ReportPaths(NamedTuple):
@@ -18,12 +16,11 @@ class ReportPaths(NamedTuple):
     page: Path
 
 
-def write_report(folder: Path, records: Sequence[Record], command: str = "") -> ReportPaths:
+def write_report(folder: Path, comparison: Comparison, command: str = "") -> ReportPaths:
     """Write curves.png and index.html into `folder`, which is made if it is not there.
 
     `command` is the command that made the runs; the page shows it.
     """
-    comparison = build_comparison(records)
     paths = ReportPaths(folder / "curves.png", folder / "index.html")
     folder.mkdir(parents=True, exist_ok=True)
     write_atomically(paths.picture, render_png(comparison))

@@ -19,6 +19,7 @@ from safetensors.torch import save as write_tensors
 from torch import Tensor
 
 from rda.files import write_atomically
+from rda.training.manifest import checksum_line
 
 KEPT = 2
 """Two, so that one is left when the newest is damaged."""
@@ -126,8 +127,7 @@ def unpack(content: bytes) -> tuple[dict[str, Tensor], dict[str, Any]]:
 
 
 def _checksum(name: str, content: bytes) -> bytes:
-    """In the form that `sha256sum --check` reads."""
-    return f"{hashlib.sha256(content).hexdigest()}  {name}\n".encode()
+    return checksum_line(name, hashlib.sha256(content).hexdigest()).encode()
 
 
 def _path(folder: Path, step: int) -> Path:

@@ -1,5 +1,6 @@
 """What a run tells whoever watches it."""
 
+import warnings
 from collections.abc import Mapping
 from typing import Protocol
 
@@ -21,8 +22,6 @@ class Quiet:
     """Shows nothing, but passes lines that the user should know on as warnings."""
 
     def say(self, line: str) -> None:
-        import warnings
-
         warnings.warn(line, stacklevel=2)
 
     def stepped(self, step: int, row: Mapping[str, float], seconds: float) -> None:

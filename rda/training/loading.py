@@ -1,6 +1,7 @@
 """A trained model from the folder of its run."""
 
 import warnings
+from contextlib import suppress
 from pathlib import Path
 
 import torch
@@ -48,15 +49,9 @@ def load(
 
 def _weights(record: Record) -> dict[str, Tensor]:
     """From the model's own file; where that is damaged, from the last good checkpoint."""
-    damaged = record.damaged()
-    if MODEL not in damaged:
-        record.verify()
-        try:
+    if not record.verify(tolerated=[MODEL]):
+        with suppress(OSError, CheckpointError):
             return checkpoint.unpack((record.folder / MODEL).read_bytes())[0]
-        except (OSError, CheckpointError):
-            pass
-    elif damaged != [MODEL]:
-        record.verify()
     try:
         found, _ = checkpoint.load_latest(record.folder / CHECKPOINTS, remove_bad=False)
     except CheckpointError as error:

@@ -16,6 +16,7 @@ from rda.training.precision import matmul_precision
 from rda.training.record import ENVIRONMENT, MODEL, STATUS
 from rda.training.run import Run
 from rda.training.status import (
+    ENDED,
     FAILED,
     FINISHED,
     INTERRUPTED,
@@ -246,7 +247,7 @@ class _Loop:
         if self.step > self.saved_step:
             self.run.append_timing(self.step, self.seconds)
         self._save()
-        if state in (FINISHED, STOPPED) and self.best_weights:
+        if state in ENDED and self.best_weights:
             self._test()
         values = {"step": self.best_step or self.step, "unit": self.run.settings.unit}
         weights = self.best_weights or self.stepper.model.state_dict()

@@ -13,14 +13,19 @@ MANIFEST = "manifest.sha256"
 CHUNK = 1 << 20
 
 
+def checksum_line(name: str, digest: str) -> str:
+    """In the form that `sha256sum --check` reads."""
+    return f"{digest}  {name}\n"
+
+
 def write_manifest(folder: Path, names: Iterable[str], planned: Mapping[str, bytes]) -> None:
     """Seal the files of a folder. `planned` holds those that are about to be written."""
     lines = []
     for name in names:
         if name in planned:
-            lines.append(f"{hashlib.sha256(planned[name]).hexdigest()}  {name}\n")
+            lines.append(checksum_line(name, hashlib.sha256(planned[name]).hexdigest()))
         elif (folder / name).is_file():
-            lines.append(f"{_digest(folder / name)}  {name}\n")
+            lines.append(checksum_line(name, _digest(folder / name)))
     write_atomically(folder / MANIFEST, "".join(lines).encode())
 
 

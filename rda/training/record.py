@@ -13,7 +13,7 @@ manifest.sha256     the SHA-256 of each file, written when the run has ended
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
@@ -134,19 +134,21 @@ class Record:
             reason = str(error)
         raise RecordError(f"{self.folder / name} cannot be read: {reason}")
 
-    def verify(self) -> None:
+    def verify(self, tolerated: Sequence[str] = ()) -> list[str]:
         """Raise a RecordError where a file of a run that has ended was changed since.
 
-        A run that goes on has no manifest, and neither have runs of earlier versions.
+        Returns the changed files if all of them are `tolerated`. A run that goes on has no
+        manifest, and neither have runs of earlier versions.
         """
         damaged = self.damaged()
-        if damaged:
+        if not set(damaged) <= set(tolerated):
             mends = set(damaged) <= {MODEL, STATUS, MANIFEST}
             advice = "the command that trained it mends it" if mends else "--force trains it again"
             raise RecordError(
                 f"run {self.name} is not as it was when it ended: {', '.join(damaged)} is missing "
                 f"or changed; {advice}"
             )
+        return damaged
 
     def damaged(self) -> list[str]:
         """The files of a run that has ended that are missing or were changed since."""

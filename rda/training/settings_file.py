@@ -3,12 +3,12 @@
 import tomllib
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, TypeVar, get_type_hints
 
 import tomli_w
 
 from rda.names import unknown_name
-from rda.settings import Limits, Recipe
+from rda.settings import Limits, Recipe, typed
 from rda.tasks import Task
 from rda.training.settings import RunSettings, full_settings, identity
 
@@ -83,26 +83,8 @@ def _section(where: str, default: Section, given: dict[str, Any]) -> Section:
     hints = get_type_hints(type(default))
     values = {name: getattr(default, name) for name in names}
     for name, value in given.items():
-        values[name] = _typed(f"{where}.{name}", value, hints[name])
+        values[name] = typed(f"{where}.{name}", value, hints[name])
     return type(default)(**values)
-
-
-def _typed(where: str, value: Any, hint: Any) -> Any:
-    if get_origin(hint) is not None:
-        allowed = get_args(hint)
-        if value not in allowed:
-            raise ValueError(f"{where} should be one of {', '.join(allowed)}, got {value!r}")
-        return value
-    if hint is float and type(value) is int:
-        try:
-            return float(value)
-        except OverflowError:
-            raise ValueError(
-                f"{where} should be a float, and the number given is too large"
-            ) from None
-    if type(value) is not hint:
-        raise TypeError(f"{where} should be of type {hint.__name__}, got {value!r}")
-    return value
 
 
 def _refuse_unknown(kind: str, given: dict[str, Any], valid: Any) -> None:

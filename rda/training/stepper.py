@@ -261,5 +261,5 @@ def _state_tensors(state: Any) -> tuple[Tensor, ...]:
 
 
 def _state_from(parts: Sequence[Tensor]) -> Any:
-    """The inverse of `_parts`."""
+    """The inverse of `_state_tensors`."""
     return None if not parts else parts[0] if len(parts) == 1 else tuple(parts)

@@ -363,12 +363,13 @@ class TestCompare:
         assert "unit RWA is named twice" in complaint(capsys)
 
     def test_nothing_in_a_page_is_markup_that_someone_else_wrote(self):
+        from rda.report.comparison import build_comparison
         from rda.report.writing import write_report
 
         train("--steps", "2", "--name", "plain")
         evil = Path("runs") / "<script>alert(1)<"
         Path("runs/plain").rename(evil)
-        write_report(Path("report"), [Record(evil)], "rda <script>")
+        write_report(Path("report"), build_comparison([Record(evil)]), "rda <script>")
         page = Path("report/index.html").read_text()
         assert "<script>alert" not in page
         assert "&lt;script&gt;alert(1)&lt;" in page

@@ -106,7 +106,9 @@ def records(write_run):
 
 
 def test_the_page_says_what_the_records_say(records, tmp_path):
-    paths = write_report(tmp_path / "new" / "report", records, "rda compare multicopy")
+    paths = write_report(
+        tmp_path / "new" / "report", build_comparison(records), "rda compare multicopy"
+    )
     assert paths.picture.read_bytes().startswith(b"\x89PNG")
     assert sorted(paths.page.parent.iterdir()) == sorted(paths)
     words = Page(paths.page.read_text(encoding="utf-8")).words
@@ -182,7 +184,7 @@ def test_a_page_of_long_runs_is_not_large(write_run):
 
 def test_odd_runs_have_a_page(odd_runs, tmp_path):
     for runs in (odd_runs, odd_runs[1:2]):
-        path = write_report(tmp_path, runs, "Odd \ud800").page
+        path = write_report(tmp_path, build_comparison(runs), "Odd \ud800").page
         assert "Odd ?" in path.read_text(encoding="utf-8")
 
 
@@ -209,7 +211,7 @@ def test_rows_that_say_nothing_are_left_out(records):
 
 def test_no_runs_make_no_page(tmp_path):
     with pytest.raises(ValueError, match="no runs"):
-        write_report(tmp_path / "page", [])
+        write_report(tmp_path / "page", build_comparison([]))
     assert list(tmp_path.iterdir()) == []
 
 
