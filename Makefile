@@ -20,7 +20,7 @@ test: $(VENV)/installed
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/pytest -n $(JOBS)
+	$(BIN)/pytest -n $(JOBS) --dist worksteal
 
 matrix: $(VENV)/installed
 	$(BIN)/python tools/matrix.py --jobs $(JOBS)

@@ -208,8 +208,9 @@ def run(condition: Condition, jobs: str, folder: Path) -> Result:
         if remark:
             return Result(0, 0, 0, time.perf_counter() - started, remark)
         report, log = folder / "report.xml", folder / "output.txt"
-        command = [sys.executable, "-m", "pytest", "-n", jobs, "-p", "no:cacheprovider"]
-        command += [f"--junitxml={report}", *condition.options, *condition.tests]
+        command = [sys.executable, "-m", "pytest", "-n", jobs, "--dist", "worksteal"]
+        command += ["-p", "no:cacheprovider", f"--junitxml={report}"]
+        command += [*condition.options, *condition.tests]
         with log.open("w") as file:
             subprocess.run(command, cwd=ROOT, env=ready, stdout=file, stderr=file)
     return read(report, time.perf_counter() - started, f"see {log}")

@@ -3,7 +3,7 @@
 python killing.py FOLDER RUN STEPS random|every
 
 Children are forked from this process, which has all of torch loaded and starts no threads, so
-that a child costs a fraction of a second. `random` kills 12 of them at a random moment, which is
+that a child costs a fraction of a second. `random` kills 8 of them at a random moment, which is
 counted in Python calls, so that it does not depend on the speed of the machine; FOLDER/random has
 the run. `every` kills in each write to the disk: FOLDER/N has the run whose first child was killed
 in its N-th write. Prints how many children were killed.
@@ -41,7 +41,7 @@ def die_in_write(number):
         setattr(owner, name, deadly(getattr(owner, name)))
 
 
-KILLS = 12
+KILLS = 8
 LATEST_CALL = 60_000
 """A run makes about 20,000 calls before its first step and 5,000 in each step."""
 CALLS_BEYOND = 20_000
