@@ -94,7 +94,7 @@ def tried(line):
         assert not strangers, (line, strangers)
 
 
-@quick
+@settings(quick, max_examples=120)
 @example(["train", "addition", "RWA", *FAST, "--name", "a\x00b"])
 @example(["train", "addition", "RWA", *FAST, "--runs-dir", "\x00"])
 @example(["train", "addition", "RWA", *FAST, "--length", "²"])
@@ -143,7 +143,7 @@ def settings_tables(draw):
     return table
 
 
-@quick
+@settings(quick, max_examples=120)
 @given(settings_tables())
 def test_settings_files(table):
     with tempfile.TemporaryDirectory() as folder:

@@ -45,13 +45,21 @@ def assert_same_run(first, second):
     assert (first / MODEL).read_bytes() == (second / MODEL).read_bytes()
 
 
+def shorter(settings):
+    """Multicopy with 5 copies is learned in as many steps as with 20, each in a quarter of the
+    time."""
+    if settings.task.name == "multicopy":
+        return with_changes(settings, {"copies": 5})
+    return settings
+
+
 class TestLearning:
     @pytest.mark.parametrize("task", SYNTHETIC)
     @pytest.mark.parametrize("unit", COMPARED)
     def test_every_unit_learns_on_the_small_twin_of_every_synthetic_task(
         self, task, unit, tmp_path
     ):
-        settings = small_settings(task, unit)
+        settings = shorter(small_settings(task, unit))
         settings = replace(settings, limits=Limits(steps=60, stop_at="never"))
         run_once(tmp_path / "run", settings)
         _, losses = Record(tmp_path / "run").curve("loss")
@@ -62,14 +70,12 @@ class TestLearning:
     @pytest.mark.parametrize(
         ("task", "budget", "seed"),
         [
-            ("addition", 4000, 0), ("addition", 4000, 1), ("classify-length", 1000, 0),
-            ("classify-length", 1000, 1), ("classify-length", 1000, 2), ("multicopy", 2000, 0),
+            ("addition", 4000, 0), ("classify-length", 1000, 0), ("classify-length", 1000, 1),
+            ("multicopy", 2000, 0),
         ],
     )  # fmt: skip
     def test_the_rda_reaches_the_goal_on_small_twins(self, task, budget, seed, tmp_path):
-        settings = small_settings(task, "RDA-exp-tanh")
-        if task == "multicopy":  # as many steps to the goal as with 20 copies, each a quarter
-            settings = with_changes(settings, {"copies": 5})
+        settings = shorter(small_settings(task, "RDA-exp-tanh"))
         recipe = replace(settings.recipe, seed=seed)
         settings = replace(settings, recipe=recipe, limits=Limits(steps=budget))
         status = run_once(tmp_path / "run", settings)
