@@ -240,10 +240,23 @@ class GRU(_Baseline, nn.GRU):
     """torch.nn.GRU with the initialisation of section 6.1. Without a forget gate, all biases are 0.
 
     With `learn_initial_state`, a call without a state starts from the parameter `initial_hidden`.
-    `engine` is as in `LSTM`.
+    `gate_bias` is the initial bias of the reset and update gates; TensorFlow 1, in which the
+    paper's experiments were made, starts them at 1. `engine` is as in `LSTM`.
     """
 
     _learned_names = ("initial_hidden",)
     _forget_gate = None
     _gates = 3
     _run_direction = staticmethod(gated.gru)
+
+    def __init__(self, *args: Any, gate_bias: float = 0.0, **options: Any) -> None:
+        self.gate_bias = gate_bias
+        super().__init__(*args, **options)
+
+    def reset_parameters(self) -> None:
+        """As the base class, with `gate_bias` in the reset and update gates."""
+        super().reset_parameters()
+        for names in self._all_weights:
+            if "bias_ih" in " ".join(names):
+                gates = getattr(self, names[2]).detach()[: 2 * self.hidden_size]
+                gates.fill_(self.gate_bias)

@@ -103,9 +103,16 @@ class Recipe:
     clip_norm: float = 0.0
     """Scale all gradients down together to at most this norm, before clipping by value; 0 turns
     it off."""
+    clip_relative: float = 0.0
+    """Scale all gradients down together to at most this many times the running mean of their
+    norm, before clipping by value; 0 turns it off."""
     not_finite: Literal["fail", "skip"] = "fail"
     """What to do when a loss or a gradient is infinite or NaN: end the run as failed, or skip
     the step and go on. 100 skipped steps in a row fail too."""
+    adam_epsilon: float = 1e-8
+    """Adam's epsilon, added to the root of the running mean of squared gradients."""
+    gru_gate_bias: float = 0.0
+    """Initial bias of the GRU's reset and update gates; TensorFlow 1 starts them at 1."""
     reduction: Literal["mean", "sum"] = "mean"
     """The objective: the mean of the losses, or their sum over batch and time."""
     learn_initial_state: bool = False
@@ -124,9 +131,13 @@ class Recipe:
             check_at_least(name, getattr(self, name), 1)
         for name in (
             "clip", "clip_norm", "evaluate_every", "seed", "warmup_steps", "schedule_steps",
-            "final_learning_rate",
+            "final_learning_rate", "adam_epsilon",
         ):  # fmt: skip
             check_at_least(name, getattr(self, name), 0)
+        if self.clip_relative and not self.clip_relative > 1:
+            raise ValueError(f"clip_relative should be 0 or above 1, got {self.clip_relative}")
+        if not math.isfinite(self.gru_gate_bias):
+            raise ValueError(f"gru_gate_bias should be finite, got {self.gru_gate_bias}")
         if not 0 < self.learning_rate < math.inf:
             raise ValueError(f"learning_rate should be above 0, got {self.learning_rate}")
         self._check_schedule()

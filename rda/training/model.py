@@ -35,6 +35,7 @@ class SequenceModel(nn.Module):
         embedding_size: int = 0,
         reads_every_step: bool = False,
         learn_initial_state: bool = False,
+        gru_gate_bias: float = 0.0,
         engine: str = "auto",
     ) -> None:
         super().__init__()
@@ -42,9 +43,10 @@ class SequenceModel(nn.Module):
         self.reads_every_step = reads_every_step
         features = embedding_size or input_size
         self.encoder = nn.Embedding(input_size, features) if embedding_size else None
-        self.unit: Any = build(
-            unit, features, hidden_size, learn_initial_state=learn_initial_state, engine=engine
-        )
+        options: dict[str, Any] = {"learn_initial_state": learn_initial_state, "engine": engine}
+        if gru_gate_bias:
+            options["gate_bias"] = gru_gate_bias
+        self.unit: Any = build(unit, features, hidden_size, **options)
         self.readout = nn.Linear(hidden_size, output_size)
         self.reset_parameters()
 

@@ -23,6 +23,8 @@ class RunSettings:
     def __post_init__(self) -> None:
         if self.unit not in UNIT_LABELS:
             raise ValueError(unknown_name("unit", self.unit, UNIT_LABELS))
+        if self.recipe.gru_gate_bias and self.unit != "GRU":
+            raise ValueError(f"gru_gate_bias goes with the unit GRU alone, got {self.unit}")
         self.task.check(self.recipe)
 
 
@@ -65,6 +67,7 @@ def identity(settings: RunSettings) -> dict[str, Any]:
 
 ADDED_LATER = (
     "schedule", "warmup_steps", "schedule_steps", "final_learning_rate", "clip_norm", "not_finite",
+    "clip_relative", "adam_epsilon", "gru_gate_bias",
 )  # fmt: skip
 """Settings of a recipe that the first version did not have. Where they have their default values
 they are left out of a run's name, so that a command still finds the run it started before."""

@@ -19,6 +19,8 @@ from rda.training.model import SequenceModel
 
 WARM_UP = 3
 """Steps before one is recorded: libraries allocate memory and choose kernels at first calls."""
+NORM_WINDOW = 100
+"""The running mean of the gradients' norm forgets at this many steps."""
 GRAPHED_ENGINES = (*FEW_LAUNCHES, "cuDNN")
 """Engines whose training step is recorded as a CUDA graph. A Python loop over time has thousands
 of launches, and its graph would be too long."""
@@ -53,6 +55,7 @@ class Stepper:
         self.optimiser = torch.optim.Adam(
             self.parameters.values(),
             lr=self._first_learning_rate(device),
+            eps=recipe.adam_epsilon,
             fused=True,
             capturable=device.type == "cuda",
         )
@@ -60,6 +63,7 @@ class Stepper:
         self._broken = torch.zeros((), device=device)
         # Adam changes nothing where this is 1; torch.amp.GradScaler uses the same attribute.
         self.optimiser.found_inf = self._broken  # type: ignore[attr-defined]
+        self._usual_norm = torch.zeros((), device=device)
         self._rows = torch.zeros(room, 3, device=device)
         self._filled = 0
         self._warming_up: float = WARM_UP if device.type == "cuda" else math.inf
@@ -139,12 +143,28 @@ class Stepper:
             torch.maximum(self._broken, broken, out=self._broken)
         if self.recipe.clip_norm:
             torch.nn.utils.clip_grad_norm_(self.parameters.values(), self.recipe.clip_norm)
+        if self.recipe.clip_relative:
+            self._clip_to_usual_norm(gradients)
         if self.recipe.clip:
             torch._foreach_clamp_min_(gradients, -self.recipe.clip)
             torch._foreach_clamp_max_(gradients, self.recipe.clip)
         self.optimiser.step()
         row = torch.stack((loss.detach(), score, culprit))
         return row, *self._state_to_carry(state, carried)
+
+    def _clip_to_usual_norm(self, gradients: list[Tensor]) -> None:
+        """Scale the gradients so that their norm is not far above what it was in recent steps.
+
+        Adam divides by the root of the recent squared gradients. Where those were tiny for long,
+        one ordinary gradient would be a step of many times the learning rate.
+        """
+        norm = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(gradients)))
+        limit = self.recipe.clip_relative * self._usual_norm
+        begun = self._usual_norm > 0
+        allowed = torch.where(begun & (norm > limit), limit, norm)
+        torch._foreach_mul_(gradients, torch.where(norm > 0, allowed / norm, 1.0))
+        usual = torch.where(begun, self._usual_norm.lerp(allowed, 1 / NORM_WINDOW), allowed)
+        self._usual_norm.copy_(torch.where(norm.isfinite(), usual, self._usual_norm))
 
     def _state_to_carry(self, state: Any, before: Sequence[Tensor]) -> list[Tensor]:
         """The state for the next batch; after a skipped step, the state before that step."""
@@ -222,6 +242,8 @@ class Stepper:
             found[f"state.{i}"] = tensor
         for name, tensor in self.source.position().items():
             found[f"task.{name}"] = tensor
+        if self.recipe.clip_relative:
+            found["usual_norm"] = self._usual_norm
         found["generator"] = self.generator.get_state()
         return found
 
@@ -241,6 +263,8 @@ class Stepper:
         numbered = sorted(without_prefix("state.", tensors).items())
         self.state = _state_from([tensor.to(self.generator.device) for _, tensor in numbered])
         self.source.move_to(without_prefix("task.", tensors))
+        if self.recipe.clip_relative:
+            self._usual_norm.copy_(tensors["usual_norm"])
         self.generator.set_state(tensors["generator"])
         self._graph_of_step = None  # it refers to Adam's old tensors
 

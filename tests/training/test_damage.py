@@ -22,6 +22,7 @@ from rda.training.record import (
     TIMING,
     Record,
 )
+from rda.training.settings import ADDED_LATER
 from rda.training.status import FINISHED, RecordError, Status
 
 RUN = with_steps(TINY_RUNS["multicopy"], 6, stop_at="never")
@@ -132,9 +133,10 @@ def test_runs_of_the_first_version_are_read_and_continued(finished, run):
     status = asdict(Record(run).status)
     old = {name: status[name] for name in status if name not in ("sealed", "skipped_steps")}
     (run / STATUS).write_text(json.dumps(old))
-    later = ("schedule", "warmup", "final_learning", "clip_norm", "not_finite")
     lines = (run / SETTINGS).read_text().splitlines(keepends=True)
-    (run / SETTINGS).write_text("".join(line for line in lines if not line.startswith(later)))
+    kept = [line for line in lines if not line.startswith(ADDED_LATER)]
+    assert len(kept) == len(lines) - len(ADDED_LATER)
+    (run / SETTINGS).write_text("".join(kept))
     Record(run).verify()
     assert Record(run).settings == Record(finished).settings
     assert run_once(run, with_steps(RUN, 8, stop_at="never")).step == 8
@@ -145,7 +147,7 @@ def test_a_checkpoint_of_the_first_version_is_continued(run):
 
     found, _ = checkpoint.load_latest(run / CHECKPOINTS)
     recipe = dict(found.values["settings"]["recipe"])
-    for name in ("schedule", "warmup_steps", "schedule_steps", "clip_norm", "not_finite"):
+    for name in ADDED_LATER:
         del recipe[name]
     settings = {**found.values["settings"], "recipe": recipe}
     checkpoint.clear(run / CHECKPOINTS)

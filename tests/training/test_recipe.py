@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from test_loop import assert_same_run
 from tiny_runs import TEXT, TINY, TINY_RUNS, run_once, with_steps
 
 from rda.settings import Goal, Limits, Recipe
@@ -54,9 +55,12 @@ class TestSchedule:
             ),
             ({"warmup_steps": -1}, "warmup_steps should be 0 or more"),
             ({"clip_norm": -1.0}, "clip_norm should be 0 or more"),
+            ({"clip_relative": 0.5}, "clip_relative should be 0 or above 1"),
+            ({"adam_epsilon": -1e-8}, "adam_epsilon should be 0 or more"),
+            ({"gru_gate_bias": math.inf}, "gru_gate_bias should be finite"),
         ],
     )
-    def test_a_schedule_that_makes_no_sense_is_named(self, options, said):
+    def test_a_value_that_makes_no_sense_is_named(self, options, said):
         with pytest.raises(ValueError, match=said):
             Recipe(**options)
 
@@ -120,6 +124,61 @@ def test_gradients_are_clipped_by_norm_together():
         gradients = [p.grad.flatten() for p in stepper.parameters.values()]
         norm = torch.cat(gradients).norm().item()
         assert (norm == pytest.approx(1e-3, rel=1e-3)) if limit else (norm > 0.01)
+
+
+class TestRelativeClipping:
+    def stepper(self, **changes):
+        recipe = replace(TINY, clip=0.0, clip_relative=2.0, **changes)
+        return build_stepper(replace(TINY_RUNS["addition"], recipe=recipe), CPU)
+
+    def norm_after_step(self, stepper, factor=1.0):
+        """The norm that Adam sees where each gradient was made larger by a factor."""
+        hooks = [p.register_hook(lambda grad: grad * factor) for p in stepper.parameters.values()]
+        stepper.step()
+        stepper.fetch()
+        for hook in hooks:
+            hook.remove()
+        return torch.cat([p.grad.flatten() for p in stepper.parameters.values()]).norm().item()
+
+    def test_a_sudden_gradient_is_scaled_to_what_was_usual_and_a_usual_one_is_not(self):
+        stepper = self.stepper(learning_rate=1e-9)
+        usual = [self.norm_after_step(stepper) for _ in range(3)]
+        assert stepper._usual_norm.item() == pytest.approx(usual[0], rel=0.05)
+        limit = 2 * stepper._usual_norm.item()
+        assert self.norm_after_step(stepper, 1e6) == pytest.approx(limit, rel=1e-4)
+        assert self.norm_after_step(stepper) < limit
+
+    def test_a_gradient_that_is_zero_or_not_finite_leaves_the_mean_alone(self):
+        stepper = self.stepper(not_finite="skip")
+        assert self.norm_after_step(stepper, 0.0) == 0.0
+        first = self.norm_after_step(stepper)
+        self.norm_after_step(stepper, math.inf)
+        assert stepper._usual_norm.item() == pytest.approx(first, rel=1e-6)
+
+    def test_a_resumed_run_knows_what_was_usual(self, tmp_path):
+        settings = with_steps(
+            replace(TINY_RUNS["addition"], recipe=replace(TINY, clip_relative=1.01)), 8
+        )
+        run_once(tmp_path / "whole", settings)
+        run_once(tmp_path / "parts", with_steps(settings, 5))
+        run_once(tmp_path / "parts", settings)
+        assert_same_run(tmp_path / "whole", tmp_path / "parts")
+
+
+def test_epsilon_is_adams():
+    settings = replace(TINY_RUNS["addition"], recipe=replace(TINY, adam_epsilon=1e-3))
+    assert build_stepper(settings, CPU).optimiser.defaults["eps"] == 1e-3
+
+
+def test_the_gates_of_a_gru_start_where_the_recipe_says():
+    recipe = replace(TINY, gru_gate_bias=1.0)
+    with pytest.raises(ValueError, match="gru_gate_bias goes with the unit GRU"):
+        replace(TINY_RUNS["addition"], unit="LSTM", recipe=recipe)
+    settings = replace(TINY_RUNS["addition"], unit="GRU", recipe=recipe)
+    unit = build_stepper(settings, CPU).model.unit
+    size = recipe.hidden_size
+    assert unit.bias_ih_l0.tolist() == [1.0] * 2 * size + [0.0] * size
+    assert not unit.bias_hh_l0.any()
 
 
 class TestSkipping:
