@@ -4,7 +4,7 @@ import argparse
 import shlex
 import textwrap
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -149,6 +149,18 @@ def read_files(settings: RunSettings, place: Place) -> dict[str, bytes] | None:
 
     with as_usage_errors():
         return read(settings, place.data_dir or None)
+
+
+def read_files_of(runs: Iterable[RunSettings], data_dir: str) -> dict[str, dict[str, bytes] | None]:
+    """The data sets of several runs, by task."""
+    from rda.training.running import read_files as read
+
+    found: dict[str, dict[str, bytes] | None] = {}
+    with as_usage_errors():
+        for settings in runs:
+            if settings.task.name not in found:
+                found[settings.task.name] = read(settings, data_dir or None)
+    return found
 
 
 def train_one(

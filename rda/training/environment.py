@@ -26,9 +26,16 @@ def describe_environment(device: torch.device, command: str | None = None) -> di
         "device": str(device),
         "gpu": torch.cuda.get_device_name(device) if device.type == "cuda" else None,
         "cuda": torch.version.cuda if device.type == "cuda" else None,
+        "runs_at_once": _runs_at_once(),
         "git": _git(),
         "command": command or shlex.join(["python", *sys.argv]),
     }
+
+
+def _runs_at_once() -> int | None:
+    """How many runs share the device, where `rda reproduce` has started several."""
+    given = os.environ.get("RDA_RUNS_AT_ONCE", "")
+    return int(given) if given.isdigit() else None
 
 
 def processor() -> str:

@@ -12,6 +12,11 @@ class JournalError(RuntimeError):
     """The file was changed by someone else."""
 
 
+def as_line(row: Mapping[str, Any]) -> bytes:
+    """A row as it stands in the file."""
+    return (json.dumps(row) + "\n").encode()
+
+
 class Journal:
     """Appends rows, and knows the length and the SHA-256 of the whole file."""
 
@@ -23,7 +28,7 @@ class Journal:
 
     def append(self, row: Mapping[str, Any]) -> None:
         """Hand a row to the operating system; it survives a kill, but not yet a power cut."""
-        content = (json.dumps(row) + "\n").encode()
+        content = as_line(row)
         written = 0
         while written < len(content):
             written += self._file.write(content[written:])

@@ -177,12 +177,12 @@ class Record:
         Looks at the last 2 * count rows only, so it may return fewer values.
         """
         newest = islice(_rows_backwards(self.folder / METRICS), 2 * count)
-        rows = [row for row in newest if column in row][:count][::-1]
-        return [int(row["step"]) for row in rows], [float(row[column]) for row in rows]
+        found = [row for row in newest if column in row][:count][::-1]
+        return [int(row["step"]) for row in found], [float(row[column]) for row in found]
 
     def _column(self, file: str, column: str) -> tuple[list[int], list[float]]:
-        rows = [row for row in self._rows(self.folder / file) if column in row]
-        return [int(row["step"]) for row in rows], [float(row[column]) for row in rows]
+        found = [row for row in self._rows(self.folder / file) if column in row]
+        return [int(row["step"]) for row in found], [float(row[column]) for row in found]
 
     def _rows(self, path: Path) -> list[dict[str, Any]]:
         """The lines written so far; the file is read again only when its length has changed."""
@@ -190,7 +190,7 @@ class Record:
         if size == 0:
             return []
         if self._read.get(path.name, (0, []))[0] != size:
-            self._read[path.name] = size, list(_rows(path))
+            self._read[path.name] = size, list(rows(path))
         return self._read[path.name][1]
 
 
@@ -198,7 +198,7 @@ def _size(path: Path) -> int:
     return path.stat().st_size if path.exists() else 0
 
 
-def _rows(path: Path) -> Iterator[dict[str, Any]]:
+def rows(path: Path) -> Iterator[dict[str, Any]]:
     """One row a line; the last line may be incomplete, where a run goes on or was killed."""
     with path.open("rb") as file:
         for number, line in enumerate(file, 1):

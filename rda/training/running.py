@@ -10,10 +10,11 @@ from rda.data.store import load as load_data
 from rda.training.building import build_stepper
 from rda.training.listening import Listener, Quiet
 from rda.training.loop import run_training
-from rda.training.record import Record
+from rda.training.record import SETTINGS, Record
 from rda.training.resources import check_precision, enough_memory, find_device
 from rda.training.run import Run
-from rda.training.settings import RunSettings
+from rda.training.settings import RunSettings, identity
+from rda.training.status import STOPPED, RecordError
 from rda.training.tensorboard import EventFiles
 
 
@@ -56,6 +57,8 @@ def train(
         EngineUnavailableError: the engine cannot run this unit here.
         DeviceError, NotEnoughMemoryError, DataError: as their names say.
     """
+    if not force and (kept := _thinned(settings, Path(folder))) is not None:
+        return kept
     where = find_device(device)
     check_precision(settings.unit, settings.recipe.precision, where)
     if threads:
@@ -73,6 +76,22 @@ def train(
         seconds = 60 * checkpoint_minutes
         status = run_training(run, stepper, listener, checkpoint_seconds=seconds, command=command)
     return Record(folder, status)
+
+
+def _thinned(settings: RunSettings, folder: Path) -> Record | None:
+    """The record of a run that has ended and was thinned: there is nothing left to continue."""
+    if not (folder / SETTINGS).exists():
+        return None
+    record = Record(folder)
+    status = record.status
+    if not status.thinned or identity(record.settings) != identity(settings):
+        return None
+    if status.state == STOPPED and status.step < settings.limits.steps:
+        raise RecordError(
+            f"run {record.name} was thinned after step {status.step} and cannot be continued; "
+            "--force trains it again"
+        )
+    return record
 
 
 def read_files(

@@ -40,6 +40,8 @@ class Status:
     """Values on the test data, with the weights of the best evaluation."""
     sealed: bool = False
     """Whether a manifest goes with this status."""
+    thinned: bool = False
+    """Whether only some of the steps are kept, and no weights."""
 
     @property
     def ended(self) -> bool:

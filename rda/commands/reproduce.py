@@ -1,0 +1,201 @@
+"""rda reproduce: the paper's tables and figures, run for real."""
+
+import argparse
+import time
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rda.commands.parser import Parser, UsageError, add_options, given_values, make
+from rda.commands.training import as_usage_errors, read_files_of
+from rda.experiments.catalogue import Experiment, chosen, experiments, runs_by_name
+from rda.experiments.plan import Planned, SecondsPerStep, cost, in_order, make_plan
+from rda.settings import check_at_least
+from rda.training.record import default_runs
+from rda.training.settings import default_name
+
+if TYPE_CHECKING:
+    import torch
+    from rich.console import Console
+
+    from rda.experiments.sharing import Sharing
+
+SUMMARY = "the paper's tables and figures, run for real and resumed where they stopped"
+DESCRIPTION = """\
+Train the runs behind the paper's tables and figures. Says first what is recorded already, what
+is missing and what it will cost on this machine; then trains what is missing, the cheapest first,
+several runs at a time where a GPU can be shared. Stops cleanly when the budget is spent or after
+Ctrl-C: the same command goes on from there.
+"""
+EXAMPLES = """\
+Examples:
+  rda reproduce table-6                     Table 6, as many seeds as we ask for
+  rda reproduce table-1 table-2 --seeds 1   one seed of each
+  rda reproduce all --budget 30             what fits into half an hour
+  rda reproduce all --plan                  only say what is missing and what it costs
+  rda reproduce table-6 --small             small twins of the runs, for a machine without a GPU
+"""
+
+
+@dataclass(frozen=True)
+class ReproduceOptions:
+    """What to run, and where."""
+
+    seeds: int = 0
+    """Seeds of each unit; 0 for as many as each experiment asks for."""
+    budget: float = 0.0
+    """Stop cleanly after this many minutes; 0 for no limit."""
+    small: bool = False
+    """Run the small twins of the tasks, which show the machinery and not the paper's numbers."""
+    plan: bool = False
+    """Only say what would be run and what it costs."""
+    workers: int = 0
+    """Runs at a time; 0 chooses."""
+    thin: bool = False
+    """Keep of every run that ends a few hundred points and no weights, for a repository."""
+    device: str = "auto"
+    """Device: cpu, cuda, ...; auto takes the GPU where there is one."""
+    runs_dir: Path = field(default_factory=default_runs)
+    """Folder of runs ($RDA_RUNS)."""
+    data_dir: str = ""
+    """Folder with MNIST ($RDA_DATA); it is downloaded where missing."""
+
+    def __post_init__(self) -> None:
+        for name in ("seeds", "budget", "workers"):
+            check_at_least(name, getattr(self, name), 0)
+
+
+def add(parser: Parser, explain: bool) -> None:
+    """The experiments and the options."""
+    known = experiments()
+    titles = "\n".join(f"  {name:<16} {found.title}" for name, found in known.items())
+    parser.description = DESCRIPTION
+    parser.epilog = f"Experiments:\n{titles}\n  {'all':<16} all of the paper's\n\n{EXAMPLES}"
+    parser.usage = "rda reproduce EXPERIMENT ... [options]"
+    parser.add_argument("experiments", nargs="*", metavar="EXPERIMENT", help="table-1, ..., or all")
+    add_options(parser, "options", ReproduceOptions, explain)
+
+
+def run(asked: argparse.Namespace, command: str) -> int:
+    """Show the plan, then train what is missing."""
+    from rich.console import Console
+
+    options: ReproduceOptions = make(ReproduceOptions, given_values(asked, ReproduceOptions))
+    if not asked.experiments:
+        names = ", ".join(experiments())
+        raise UsageError(f"rda reproduce needs an experiment: {names}, all")
+    found: list[Experiment] = make(
+        chosen, {"names": asked.experiments, "seeds": options.seeds, "small": options.small}
+    )
+    from rda.experiments.speed import Speeds
+    from rda.training.resources import find_device
+
+    console = Console()
+    with as_usage_errors():
+        device = find_device(options.device)
+    if device.type == "cpu" and options.device == "auto" and not options.small:
+        raise UsageError(
+            "there is no GPU here, and on a CPU runs of the paper's size take days: --small runs "
+            "their small twins, --device cpu the real ones all the same"
+        )
+    runs = runs_by_name(found)
+    files = read_files_of(runs.values(), options.data_dir)
+    speeds = Speeds(
+        device, options.runs_dir, lambda settings: files.get(settings.task.name), console.print
+    )
+    with _sharing(device, options.workers) as sharing:
+        plan = make_plan(runs, options.runs_dir)
+        _show(console, found, plan, speeds, sharing, options)
+        queue = in_order(plan, speeds)
+        if options.plan or not queue:
+            return 1 if any(run.failed for run in plan) else 0
+        return _train(console, queue, speeds, sharing, options, device)
+
+
+def _sharing(device: "torch.device", workers: int) -> "AbstractContextManager[Sharing]":
+    from rda.experiments.sharing import Sharing, shared_gpu
+
+    if device.type == "cuda":
+        return shared_gpu(workers)
+    workers = workers or 1
+    return nullcontext(Sharing(workers, 1.0, {}, f"runs at a time: {workers}"))
+
+
+def _show(
+    console: "Console",
+    found: Sequence[Experiment],
+    plan: Sequence[Planned],
+    seconds: SecondsPerStep,
+    sharing: "Sharing",
+    options: ReproduceOptions,
+) -> None:
+    from rich.table import Table
+
+    by_name = {run.name: run for run in plan}
+    table = Table(box=None, pad_edge=False)
+    table.add_column("experiment")
+    for name in ("runs", "done", "begun", "failed", "missing", "time"):
+        table.add_column(name, justify="right")
+    for experiment in found:
+        mine = [by_name[default_name(settings)] for settings in experiment.runs]
+        left = sum(cost(run, seconds) for run in mine) / sharing.gain
+        counts = [
+            len(mine),
+            sum(run.done for run in mine),
+            sum(run.begun for run in mine),
+            sum(run.failed for run in mine),
+            sum(run.missing and not run.begun for run in mine),
+        ]
+        table.add_row(experiment.name, *map(str, counts), _time(left))
+    console.print(table)
+    total = sum(cost(run, seconds) for run in plan) / sharing.gain
+    missing = sum(run.missing for run in plan)
+    console.print(f"{missing} runs to train, about {_time(total)} on this machine; {sharing.note}.")
+    for run in plan:
+        if run.failed:
+            reason = run.problem or (run.status.reason if run.status else "")
+            console.print(f"{run.name} failed: {reason}", markup=False, soft_wrap=True)
+    if options.small:
+        console.print("These are small twins: they show how it works, not the paper's numbers.")
+    if options.budget and 60 * options.budget < total:
+        console.print(f"The budget of {options.budget:g} minutes is for the cheapest of them.")
+
+
+def _train(
+    console: "Console",
+    queue: list[Planned],
+    seconds: SecondsPerStep,
+    sharing: "Sharing",
+    options: ReproduceOptions,
+    device: "torch.device",
+) -> int:
+    import torch
+
+    from rda.experiments.schedule import Schedule
+    from rda.experiments.watching import Board
+
+    threads = max(1, torch.get_num_threads() // sharing.workers)
+    line = ["--device", str(device), "--threads", str(threads)]
+    if options.data_dir:
+        line += ["--data-dir", options.data_dir]
+    deadline = time.monotonic() + 60 * options.budget if options.budget else float("inf")
+    schedule = Schedule(
+        queue, options.runs_dir, sharing, line, deadline=deadline, thinned=options.thin
+    )
+    with Board(console, queue, seconds, sharing.gain, deadline) as board:
+        stopped = schedule.work(board)
+    console.print(board.summary(), markup=False, soft_wrap=True)
+    if stopped == "budget":
+        console.print("The budget is spent; the same command goes on from here.")
+        return 3
+    if stopped:
+        console.print("Interrupted; everything is saved, the same command goes on from here.")
+        return 130
+    return 1 if board.failed else 0
+
+
+def _time(seconds: float) -> str:
+    return str(timedelta(seconds=round(seconds)))

@@ -1,0 +1,85 @@
+"""The experiments of the paper by name, each as the runs that it takes."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from rda.experiments.paper import TABLES, Table
+from rda.experiments.protocol import STUDIES, Study
+from rda.labels import COMPARED, RDA_LABELS
+from rda.names import look_up
+from rda.training.settings import (
+    RunSettings,
+    default_name,
+    full_settings,
+    small_settings,
+    with_changes,
+)
+
+ACTIVATION_TASKS = ("addition", "multicopy")
+ACTIVATION_SEEDS = 3
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A part of the paper, and its runs: every unit, every seed."""
+
+    name: str
+    title: str
+    runs: tuple[RunSettings, ...]
+
+
+def experiments(seeds: int | None = None, small: bool = False) -> dict[str, Experiment]:
+    """All experiments. `seeds` replaces the number that each of them asks for."""
+    size = small_settings if small else full_settings
+    found = [_table(table, seeds or table.seeds, size) for table in TABLES]
+    curves = tuple(run for experiment in found for run in experiment.runs)
+    found.append(Experiment("appendix-b", "Appendix B: learning curves of Tables 1 to 6", curves))
+    found.append(
+        Experiment(
+            "activations",
+            "Section 6.2: choices of f_a and f_o",
+            tuple(
+                _seeded(size(task, unit), seed)
+                for seed in range(seeds or ACTIVATION_SEEDS)
+                for task in ACTIVATION_TASKS
+                for unit in RDA_LABELS
+            ),
+        )
+    )
+    found += [] if small else [_study(study, seeds) for study in STUDIES]
+    return {experiment.name: experiment for experiment in found}
+
+
+def chosen(names: Sequence[str], seeds: int | None, small: bool) -> list[Experiment]:
+    """The experiments of these names; "all" is the paper's own, without our studies."""
+    known = experiments(seeds, small)
+    of_the_paper = [name for name in known if name not in {study.name for study in STUDIES}]
+    wanted = [name for given in names for name in (of_the_paper if given == "all" else [given])]
+    return [look_up("experiment", name, known) for name in dict.fromkeys(wanted)]
+
+
+def runs_by_name(found: Iterable[Experiment]) -> dict[str, RunSettings]:
+    """Every run of these experiments once: tables and panels share theirs."""
+    return {default_name(run): run for experiment in found for run in experiment.runs}
+
+
+def _table(table: Table, seeds: int, size: Any) -> Experiment:
+    runs = tuple(
+        _seeded(size(table.task, unit), seed) for seed in range(seeds) for unit in COMPARED
+    )
+    return Experiment(table.name, f"Table {table.number}, {table.caption}", runs)
+
+
+def _study(study: Study, seeds: int | None) -> Experiment:
+    runs = tuple(
+        with_changes(full_settings(variant.task, unit), {**variant.changes, "seed": seed})
+        for seed in range(seeds or study.seeds)
+        for variant in study.variants
+        for unit in variant.units
+    )
+    return Experiment(study.name, study.title, runs)
+
+
+def _seeded(settings: RunSettings, seed: int) -> RunSettings:
+    return replace(settings, recipe=replace(settings.recipe, seed=seed))

@@ -1,0 +1,120 @@
+"""Tables 1 to 6 of the paper as data (arXiv 1705.08480, sections 6.3 and 6.4)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class Published:
+    """A number of the paper. With `beyond` it says only that the true one is larger: "> 10000"."""
+
+    value: float
+    beyond: bool = False
+
+    def __str__(self) -> str:
+        shown = f"{self.value:,.0f}" if self.value >= 1 else f"{self.value:.3f}"
+        return f"> {shown}" if self.beyond else shown
+
+
+@dataclass(frozen=True)
+class Table:
+    """One of the paper's tables: a number for each unit on one task."""
+
+    number: int
+    task: str
+    caption: str
+    measure: Literal["goal_step", "test"]
+    """Steps to the task's goal, or the accuracy on the test data."""
+    published: Mapping[str, Published]
+    seeds: int
+    """Runs of each unit that we ask for; the paper has one."""
+    panel: str
+    """The panel of Appendix B with the learning curves of these runs."""
+
+    @property
+    def name(self) -> str:
+        """The name on the command line."""
+        return f"table-{self.number}"
+
+
+def _steps(**values: int) -> dict[str, Published]:
+    """A negative number stands for "more than that many steps"."""
+    return {
+        label: Published(abs(values[key]), beyond=values[key] < 0) for key, label in _LABELS.items()
+    }
+
+
+def _accuracies(**values: float) -> dict[str, Published]:
+    return {label: Published(values[key]) for key, label in _LABELS.items()}
+
+
+_LABELS = {
+    "exp_tanh": "RDA-exp-tanh",
+    "sigmoid_id": "RDA-sigmoid-id",
+    "rwa": "RWA",
+    "lstm": "LSTM",
+    "gru": "GRU",
+}
+
+TABLES = (
+    Table(
+        1,
+        "addition",
+        "Addition: steps until loss < 0.001",
+        "goal_step",
+        _steps(gru=2036, lstm=-10_000, exp_tanh=1781, sigmoid_id=2016, rwa=1735),
+        seeds=5,
+        panel="a",
+    ),
+    Table(
+        2,
+        "classify-length",
+        "Classify length: steps until accuracy = 1.0",
+        "goal_step",
+        _steps(gru=71, lstm=776, exp_tanh=164, sigmoid_id=414, rwa=133),
+        seeds=5,
+        panel="b",
+    ),
+    Table(
+        3,
+        "mnist",
+        "MNIST: accuracy on the test set",
+        "test",
+        _accuracies(gru=0.985, lstm=0.114, exp_tanh=0.985, sigmoid_id=0.987, rwa=0.979),
+        seeds=3,
+        panel="e",
+    ),
+    Table(
+        4,
+        "mnist-permuted",
+        "MNIST permuted: accuracy on the test set",
+        "test",
+        _accuracies(gru=0.944, lstm=0.915, exp_tanh=0.905, sigmoid_id=0.913, rwa=0.899),
+        seeds=3,
+        panel="f",
+    ),
+    Table(
+        5,
+        "copy",
+        "Copy: steps until accuracy > 0.999",
+        "goal_step",
+        _steps(gru=5329, lstm=-20_000, exp_tanh=11_831, sigmoid_id=9840, rwa=5660),
+        seeds=3,
+        panel="c",
+    ),
+    Table(
+        6,
+        "multicopy",
+        "Multiple sequence copy: steps until accuracy > 0.99",
+        "goal_step",
+        _steps(gru=3984, lstm=4048, exp_tanh=1114, sigmoid_id=1316, rwa=-10_000),
+        seeds=5,
+        panel="d",
+    ),
+)
+
+
+def find_table(task: str) -> Table | None:
+    """The table of a task, if the paper has one."""
+    return next((table for table in TABLES if table.task == task), None)

@@ -1,0 +1,114 @@
+"""Many runs in the terminal: a table of those that are trained now, a line for each that ends."""
+
+import time
+from collections.abc import Sequence
+from datetime import timedelta
+from types import TracebackType
+
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+
+from rda.experiments.plan import Planned, SecondsPerStep
+from rda.experiments.schedule import Working
+from rda.training.status import Status
+
+SECONDS_BETWEEN_LINES = 20.0
+"""Where the output is not a terminal, a line is printed this often."""
+
+
+class Board:
+    """Shows what is trained now, what is left, and how long that will take."""
+
+    def __init__(
+        self,
+        console: Console,
+        queue: Sequence[Planned],
+        seconds: SecondsPerStep,
+        gain: float,
+        deadline: float,
+    ) -> None:
+        self._console = console
+        self._seconds = {run.name: seconds(run.settings) for run in queue}
+        self._waiting = list(queue)
+        self._total = len(queue)
+        self._gain = gain
+        self._deadline = deadline
+        self._told_at = self._started = time.monotonic()
+        self._live = Live(console=console, auto_refresh=False, transient=True)
+        self._ended = 0
+        self.failed = 0
+
+    def __enter__(self) -> "Board":
+        if self._console.is_terminal:
+            self._live.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._console.is_terminal:
+            self._live.stop()
+
+    def looked(self, working: Sequence[Working], waiting: int) -> None:
+        """Draw the table, or print a line where that is due."""
+        self._waiting = self._waiting[len(self._waiting) - waiting :] if waiting else []
+        now = time.monotonic()
+        if self._console.is_terminal:
+            self._live.update(self._table(working, now), refresh=True)
+        elif now - self._told_at >= SECONDS_BETWEEN_LINES:
+            self._told_at = now
+            steps = ", ".join(f"{one.run.name} {_step(one)}" for one in working)
+            self._print(f"{self._progress(working, now)}: {steps}")
+
+    def ended(self, run: Planned, status: Status | None, said: str) -> None:
+        """Print how a run has ended."""
+        good = status is not None and status.state not in ("failed", "killed", "running")
+        self._ended += good and status is not None and status.ended
+        self.failed += not good
+        rate = ""
+        if status is not None and status.seconds:
+            rate = f" ({status.step} steps, {status.step / status.seconds:.3g} steps/s)"
+        reason = f"{status.state}, {status.reason}{rate}" if status is not None and good else said
+        self._print(f"{run.name}: {reason}")
+
+    def summary(self) -> str:
+        """How many runs have ended."""
+        spent = timedelta(seconds=round(time.monotonic() - self._started))
+        failed = f", {self.failed} failed" if self.failed else ""
+        return f"{self._ended} of {self._total} runs have ended in {spent}{failed}."
+
+    def _print(self, line: str) -> None:
+        self._console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+    def _progress(self, working: Sequence[Working], now: float) -> str:
+        left = sum(run.steps_left * self._seconds[run.name] for run in self._waiting)
+        for one in working:
+            done = one.status.step if one.status else 0
+            left += max(one.run.expected_steps - done, 1) * self._seconds[one.run.name]
+        text = f"{self._ended} of {self._total} runs ended, about {_time(left / self._gain)} left"
+        if self._deadline < float("inf"):
+            text += f", budget {_time(max(self._deadline - now, 0))}"
+        return text
+
+    def _table(self, working: Sequence[Working], now: float) -> Table:
+        table = Table(box=None, pad_edge=False, title=self._progress(working, now))
+        for name in ("run", "step", "expected", "steps/s"):
+            table.add_column(name, justify="left" if name == "run" else "right")
+        for one in working:
+            rate = ""
+            if one.status is not None and one.status.seconds:
+                rate = f"{one.status.step / one.status.seconds:.3g}"
+            table.add_row(one.run.name, _step(one), f"{one.run.expected_steps:,}", rate)
+        return table
+
+
+def _step(one: Working) -> str:
+    return f"{one.status.step:,}" if one.status else "starting"
+
+
+def _time(seconds: float) -> str:
+    return str(timedelta(seconds=round(seconds)))

@@ -1,0 +1,194 @@
+"""rda reproduce: many runs, each in its own process; stopped and continued."""
+
+import os
+import re
+import signal
+import stat
+import sys
+
+import pytest
+
+from rda.cli import main
+from rda.experiments import catalogue, sharing
+from rda.experiments.catalogue import Experiment
+from rda.experiments.plan import make_plan
+from rda.experiments.schedule import Schedule
+from rda.experiments.sharing import Sharing, shared_gpu
+from rda.settings import Limits, Recipe
+from rda.tasks.addition import Addition
+from rda.training.record import METRICS, Record
+from rda.training.running import train
+from rda.training.settings import RunSettings, default_name
+
+
+def runs(count, steps=5, stop_at="never"):
+    return [
+        RunSettings(
+            Addition(length=6),
+            "RDA-exp-tanh",
+            Recipe(hidden_size=8, batch_size=4, seed=seed),
+            Limits(steps=steps, stop_at=stop_at),
+        )
+        for seed in range(count)
+    ]
+
+
+class Told:
+    """Remembers how runs ended, and can act when one is looked at."""
+
+    def __init__(self, act=lambda working: None):
+        self.states = {}
+        self.most = 0
+        self.act = act
+
+    def looked(self, working, waiting):
+        self.most = max(self.most, len(working))
+        self.act(working)
+
+    def ended(self, run, status, said):
+        self.states[run.name] = (status.state if status else None, said)
+
+
+def schedule(folder, settings, workers=2, **options):
+    plan = make_plan({default_name(run): run for run in settings}, folder)
+    queue = [run for run in plan if run.missing]
+    line = ["--threads", "1", "--device", "cpu"]
+    return Schedule(queue, folder, Sharing(workers, 1.0, {}, ""), line, **options)
+
+
+def test_all_runs_are_trained_some_at_a_time_and_their_commands_repeat_them(tmp_path):
+    told = Told()
+    assert schedule(tmp_path, runs(3), thinned=True).work(told) is None
+    assert [state for state, _ in told.states.values()] == ["finished"] * 3
+    assert told.most == 2
+    record = Record(tmp_path / default_name(runs(3)[2]))
+    assert record.status.thinned
+    assert record.environment[-1]["runs_at_once"] == 2
+    expected = f"rda train addition RDA-exp-tanh --length 6 .* --runs-dir {tmp_path}"
+    assert re.match(expected, record.command)
+
+
+def test_at_the_end_of_the_budget_everything_is_saved_and_goes_on_as_if_nothing_was(tmp_path):
+    settings = runs(2, steps=4000)
+    started = []
+
+    def stop_once_all_have_begun(working):
+        if len(working) == 2 and all(one.status and one.status.step for one in working):
+            started.append(True)
+
+    first = schedule(
+        tmp_path / "parts", settings, clock=lambda: 1.0 if started else 0.0, deadline=1.0
+    )
+    told = Told(stop_once_all_have_begun)
+    assert first.work(told) == "budget"
+    assert {state for state, _ in told.states.values()} <= {"interrupted", "finished"}
+    plan = make_plan({default_name(run): run for run in settings}, tmp_path / "parts")
+    assert all(run.begun or run.done for run in plan)
+    assert schedule(tmp_path / "parts", settings).work(Told()) is None
+    for run in settings:
+        train(run, tmp_path / "whole", device="cpu", threads=1, force=True)
+        content = (tmp_path / "parts" / default_name(run) / METRICS).read_bytes()
+        assert content == (tmp_path / "whole" / METRICS).read_bytes()
+
+
+def test_ctrl_c_saves_and_says_so(tmp_path):
+    told = Told(
+        lambda working: (
+            any(one.status and one.status.step for one in working)
+            and os.kill(os.getpid(), signal.SIGINT)
+        )
+    )
+    work = schedule(tmp_path, runs(1, steps=1_000_000))
+    assert work.work(told) == "SIGINT"
+    assert [state for state, _ in told.states.values()] == ["interrupted"]
+
+
+def test_a_run_that_cannot_start_is_told_with_its_reason(tmp_path):
+    work = schedule(tmp_path, runs(1))
+    work.options = ["--device", "cuda:99"]
+    told = Told()
+    assert work.work(told) is None
+    ((state, said),) = told.states.values()
+    assert state is None
+    assert "cuda:99" in said
+
+
+class TestCommand:
+    @pytest.fixture(autouse=True)
+    def _tiny(self, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.delenv("RDA_RUNS", raising=False)
+        tiny = Experiment("table-1", "Table 1", tuple(runs(2, steps=3)))
+        monkeypatch.setattr(catalogue, "experiments", lambda *given: {"table-1": tiny})
+
+    def test_it_says_what_is_missing_trains_it_and_has_nothing_left(self, capsys):
+        line = ["reproduce", "table-1", "--device", "cpu"]
+        assert main([*line, "--plan"]) == 0
+        assert "2 runs to train" in capsys.readouterr().out
+        assert main(line) == 0
+        told = capsys.readouterr().out
+        assert "2 of 2 runs have ended" in told
+        assert told.count("finished, all 3 steps done") == 2
+        assert main(line) == 0
+        assert "0 runs to train" in capsys.readouterr().out
+
+    def test_a_budget_that_is_spent_is_exit_code_3(self, capsys):
+        line = ["reproduce", "table-1", "--device", "cpu", "--budget", "0.0001"]
+        assert main(line) == 3
+        assert "the same command goes on" in capsys.readouterr().out
+
+    def test_without_a_gpu_the_small_twins_are_offered(self, capsys, monkeypatch):
+        monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+        assert main(["reproduce", "table-1"]) == 2
+        assert "--small" in capsys.readouterr().err
+
+    def test_an_experiment_is_needed_and_a_wrong_one_is_named(self, capsys):
+        assert main(["reproduce"]) == 2
+        assert "table-1" in capsys.readouterr().err
+        assert main(["reproduce", "table-9", "--device", "cpu"]) == 2
+        assert "Did you mean 'table-1'" in capsys.readouterr().err
+
+
+class TestSharing:
+    def daemon(self, folder, code):
+        """A program in the place of NVIDIA's, which writes down how it was called."""
+        program = folder / sharing.DAEMON
+        program.write_text(
+            f"#!{sys.executable}\nimport os, sys\n"
+            f"with open({str(folder / 'calls')!r}, 'a') as calls:\n"
+            "    print(*sys.argv[1:], sys.stdin.read().strip() if not sys.argv[1:] else '',"
+            " os.path.isdir(os.environ['CUDA_MPS_PIPE_DIRECTORY']), file=calls)\n"
+            f"sys.exit({code})\n"
+        )
+        program.chmod(program.stat().st_mode | stat.S_IXUSR)
+
+    @pytest.fixture(autouse=True)
+    def _path(self, tmp_path, monkeypatch):
+        monkeypatch.setenv("PATH", str(tmp_path))
+        monkeypatch.delenv("CUDA_MPS_PIPE_DIRECTORY", raising=False)
+
+    def test_the_service_is_started_and_ended(self, tmp_path):
+        self.daemon(tmp_path, 0)
+        with shared_gpu() as found:
+            assert found.workers == sharing.WORKERS
+            assert found.gain == sharing.GAIN
+            assert set(found.environment) == {"CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_LOG_DIRECTORY"}
+        calls = (tmp_path / "calls").read_text().splitlines()
+        assert [call.split() for call in calls] == [["-d", "True"], ["quit", "True"]]
+
+    def test_a_service_that_does_not_start_is_done_without(self, tmp_path):
+        self.daemon(tmp_path, 1)
+        with shared_gpu() as found:
+            assert (found.workers, found.gain) == (1, 1.0)
+            assert "did not start" in found.note
+        with shared_gpu(3) as found:
+            assert found.workers == 3
+
+    def test_so_is_one_that_is_not_there(self):
+        with shared_gpu() as found:
+            assert f"there is no {sharing.DAEMON}" in found.note
+
+    def test_one_that_runs_already_is_used(self, monkeypatch):
+        monkeypatch.setenv("CUDA_MPS_PIPE_DIRECTORY", "/somewhere")
+        with shared_gpu(2) as found:
+            assert (found.workers, found.environment) == (2, {})
