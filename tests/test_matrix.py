@@ -82,3 +82,18 @@ def test_no_compiler_is_found_where_all_are_hidden(matrix):
             [sys.executable, "-c", code], env=environment, capture_output=True, text=True, cwd=ROOT
         )
     assert "no C++ compiler found" in done.stderr
+
+
+@pytest.mark.parametrize(("code", "failed"), [(0, 0), (1, 1)])
+def test_the_demo_is_judged_by_its_exit_code(matrix, tmp_path, monkeypatch, code, failed):
+    commands = []
+
+    def run(command, **options):
+        commands.append(command)
+        return subprocess.CompletedProcess(command, code)
+
+    monkeypatch.setattr(matrix.subprocess, "run", run)
+    result = matrix.run(matrix.Condition("as it is"), "1", True, tmp_path)
+    assert (result.passed, result.failed) == (1 - failed, failed)
+    assert bool(result.remark) == bool(failed)
+    assert commands[0][1:4] == ["-m", "rda", "demo"]

@@ -2,6 +2,7 @@
 
     .venv/bin/python tools/matrix.py                 all conditions that are possible here
     .venv/bin/python tools/matrix.py sse busy        only these
+    .venv/bin/python tools/matrix.py --demo          `rda demo` under each of them, not the tests
     .venv/bin/python tools/matrix.py --list          the names, and what is not possible here
 
 A machine can only emulate less than it has: a CPU without AVX-512 cannot run tests for it. Ends
@@ -196,8 +197,8 @@ CONDITIONS = {
 CONDITIONS["lower-vectors"] = CONDITIONS["sse" if CONDITIONS["avx512"].obstacle() else "avx2"]
 
 
-def run(condition: Condition, jobs: str, folder: Path) -> Result:
-    """The tests under this condition; their output goes to a file in `folder`."""
+def run(condition: Condition, jobs: str, demo: bool, folder: Path) -> Result:
+    """The tests, or the demo, under this condition; the output goes to a file in `folder`."""
     started = time.perf_counter()
     environment = {**os.environ, "RDA_CACHE": str(folder.parent / "cache")}
     # A condition chooses all of these, or leaves this machine's own.
@@ -208,12 +209,19 @@ def run(condition: Condition, jobs: str, folder: Path) -> Result:
         if remark:
             return Result(0, 0, 0, time.perf_counter() - started, remark)
         report, log = folder / "report.xml", folder / "output.txt"
-        command = [sys.executable, "-m", "pytest", "-n", jobs, "--dist", "worksteal"]
-        command += ["-p", "no:cacheprovider", f"--junitxml={report}"]
-        command += [*condition.options, *condition.tests]
+        if demo:
+            command = [sys.executable, "-m", "rda", "demo", "--runs-dir", str(folder / "runs")]
+        else:
+            command = [sys.executable, "-m", "pytest", "-n", jobs, "--dist", "worksteal"]
+            command += ["-p", "no:cacheprovider", f"--junitxml={report}"]
+            command += [*condition.options, *condition.tests]
         with log.open("w") as file:
-            subprocess.run(command, cwd=ROOT, env=ready, stdout=file, stderr=file)
-    return read(report, time.perf_counter() - started, f"see {log}")
+            done = subprocess.run(command, cwd=ROOT, env=ready, stdout=file, stderr=file)
+    seconds = time.perf_counter() - started
+    if demo:
+        failed = done.returncode != 0
+        return Result(int(not failed), int(failed), 0, seconds, f"see {log}" if failed else "")
+    return read(report, seconds, f"see {log}")
 
 
 def probe(condition: Condition, environment: dict[str, str]) -> str:
@@ -256,6 +264,7 @@ def parse() -> argparse.Namespace:
     )
     parser.add_argument("names", nargs="*", metavar="CONDITION", help="(default: all possible)")
     parser.add_argument("--list", action="store_true", help="show the conditions and exit")
+    parser.add_argument("--demo", action="store_true", help="run the demo instead of the tests")
     parser.add_argument("--jobs", default="auto", help="test processes (default: one for a core)")
     asked = parser.parse_args()
     for name in asked.names:
@@ -282,6 +291,8 @@ def main() -> int:
     chosen = {name: CONDITIONS[name] for name in asked.names or CONDITIONS}
     if not asked.names:
         del chosen["lower-vectors"]  # it is one of the others
+    if asked.demo:
+        chosen = {name: one for name, one in chosen.items() if not name.startswith("order-")}
     logs = Path(tempfile.mkdtemp(prefix="rda-matrix-"))
     rows = [("condition", "passed", "failed", "skipped", "seconds", "")]
     right = True
@@ -293,7 +304,7 @@ def main() -> int:
         print(f"{name}: {condition.description} ...", file=sys.stderr, flush=True)
         folder = logs / name
         folder.mkdir()
-        result = run(condition, asked.jobs, folder)
+        result = run(condition, asked.jobs, asked.demo, folder)
         right = right and not result.remark
         counts = (result.passed, result.failed, result.skipped)
         rows.append((name, *map(str, counts), f"{result.seconds:.0f}", result.remark))
