@@ -5,6 +5,7 @@ import torch
 
 from rda.tasks import all_tasks
 from rda.tasks.addition import Addition
+from rda.tasks.alternating import Alternating
 from rda.tasks.classify_length import ClassifyLength
 from rda.tasks.copying import Copy, MultiCopy
 from rda.training.settings import full_settings, small_settings
@@ -39,7 +40,7 @@ def test_batches_touch_no_generator_but_the_one_passed(name):
 def test_evaluation_is_the_same_every_time_and_differs_between_the_parts(name):
     source = small_settings(name, "RWA").task.open(torch.device("cpu"))
     first, again, test = (
-        [batch.input for batch in source.evaluation(part, 4)]
+        [batch.input for batch in source.evaluation(part, 40)]
         for part in ("validation", "validation", "test")
     )
     assert all(map(torch.equal, first, again))
@@ -199,3 +200,13 @@ def test_settings_out_of_range_are_named():
     ):
         with pytest.raises(ValueError, match=f"{field} should be . or more, got 0"):
             settings(**{field: 0})
+
+
+class TestAlternating:
+    def test_the_first_input_says_which_answer_comes_first_and_they_take_turns(self, generator):
+        batch = Alternating(length=6).batch(generator, 200)
+        first = batch.input[0, :, 0]
+        assert set(first.tolist()) == {-1.0, 1.0}
+        assert not batch.input[1:].any()
+        assert torch.equal(batch.target[0], (first > 0).long())
+        assert torch.equal(batch.target[1:], 1 - batch.target[:-1])

@@ -12,7 +12,8 @@ import pytest
 from rda.tasks import Batch, Goal, Task, TaskError, all_tasks, find_task, register, registry
 
 PAPER = [
-    "addition", "classify-length", "copy", "multicopy", "mnist", "mnist-permuted", "wikipedia",
+    "addition", "alternating", "classify-length", "copy", "multicopy", "mnist", "mnist-permuted",
+    "wikipedia",
 ]  # fmt: skip
 
 OWN = '''
@@ -51,7 +52,7 @@ def test_every_task_of_the_folder_is_registered_by_its_own_file():
     for path in folder.parent.rglob("*.py"):
         if path.parent != folder:
             assert "rda.tasks.addition" not in path.read_text(), path
-    assert list(all_tasks())[:7] == PAPER
+    assert list(all_tasks())[:8] == PAPER
 
 
 def test_a_file_and_a_module_are_found_through_the_environment(tmp_path, monkeypatch):
