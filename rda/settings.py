@@ -117,6 +117,9 @@ class Recipe:
     """The objective: the mean of the losses, or their sum over batch and time."""
     learn_initial_state: bool = False
     """Learn the state in which a sequence starts, instead of starting from zeros."""
+    initial_state_deviation: float = 0.0
+    """Draw the first values of a learned initial state from a normal distribution with this
+    standard deviation; 0 for zeros."""
     precision: Literal["float32", "tf32", "bfloat16"] = "float32"
     """Precision of the matrix products; weights and states are float32 in all three."""
     evaluate_every: int = 0
@@ -131,11 +134,13 @@ class Recipe:
             check_at_least(name, getattr(self, name), 1)
         for name in (
             "clip", "clip_norm", "evaluate_every", "seed", "warmup_steps", "schedule_steps",
-            "final_learning_rate", "adam_epsilon",
+            "final_learning_rate", "adam_epsilon", "initial_state_deviation",
         ):  # fmt: skip
             check_at_least(name, getattr(self, name), 0)
         if self.clip_relative and not self.clip_relative > 1:
             raise ValueError(f"clip_relative should be 0 or above 1, got {self.clip_relative}")
+        if self.initial_state_deviation and not self.learn_initial_state:
+            raise ValueError("initial_state_deviation needs learn_initial_state")
         if not math.isfinite(self.gru_gate_bias):
             raise ValueError(f"gru_gate_bias should be finite, got {self.gru_gate_bias}")
         if not 0 < self.learning_rate < math.inf:

@@ -42,6 +42,7 @@ def build_model(
         embedding_size=settings.task.embedding_size,
         reads_every_step=settings.task.reads_every_step,
         learn_initial_state=settings.recipe.learn_initial_state,
+        initial_state_deviation=settings.recipe.initial_state_deviation,
         gru_gate_bias=settings.recipe.gru_gate_bias,
         engine=engine,
     )

@@ -35,6 +35,7 @@ class SequenceModel(nn.Module):
         embedding_size: int = 0,
         reads_every_step: bool = False,
         learn_initial_state: bool = False,
+        initial_state_deviation: float = 0.0,
         gru_gate_bias: float = 0.0,
         engine: str = "auto",
     ) -> None:
@@ -49,6 +50,10 @@ class SequenceModel(nn.Module):
         self.unit: Any = build(unit, features, hidden_size, **options)
         self.readout = nn.Linear(hidden_size, output_size)
         self.reset_parameters()
+        if initial_state_deviation:
+            for name, start in self.unit.named_parameters():
+                if name.startswith("initial_"):
+                    nn.init.normal_(start, std=initial_state_deviation)
 
     def reset_parameters(self) -> None:
         """Section 6.1 for all that does not belong to the unit: Xavier weights, biases 0."""

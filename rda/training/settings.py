@@ -67,7 +67,7 @@ def identity(settings: RunSettings) -> dict[str, Any]:
 
 ADDED_LATER = (
     "schedule", "warmup_steps", "schedule_steps", "final_learning_rate", "clip_norm", "not_finite",
-    "clip_relative", "adam_epsilon", "gru_gate_bias",
+    "clip_relative", "adam_epsilon", "gru_gate_bias", "initial_state_deviation",
 )  # fmt: skip
 """Settings of a recipe that the first version did not have. Where they have their default values
 they are left out of a run's name, so that a command still finds the run it started before."""

@@ -165,6 +165,19 @@ class TestRelativeClipping:
         assert_same_run(tmp_path / "whole", tmp_path / "parts")
 
 
+@pytest.mark.parametrize("unit", ["RDA-exp-tanh", "RWA", "LSTM", "GRU"])
+def test_a_learned_initial_state_starts_where_the_recipe_says(unit):
+    recipe = replace(TINY, hidden_size=64, learn_initial_state=True, initial_state_deviation=2.0)
+    settings = replace(TINY_RUNS["addition"], unit=unit, recipe=recipe)
+    model = build_stepper(settings, CPU).model
+    starts = [start for name, start in model.unit.named_parameters() if "initial_" in name]
+    assert len(starts) == (2 if unit == "LSTM" else 1)
+    for start in starts:
+        assert 1.0 < start.std() < 3.0
+    with pytest.raises(ValueError, match="needs learn_initial_state"):
+        Recipe(initial_state_deviation=1.0)
+
+
 def test_epsilon_is_adams():
     settings = replace(TINY_RUNS["addition"], recipe=replace(TINY, adam_epsilon=1e-3))
     assert build_stepper(settings, CPU).optimiser.defaults["eps"] == 1e-3

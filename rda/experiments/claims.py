@@ -1,0 +1,421 @@
+"""What the paper claims, each claim with the test that our runs put it to.
+
+Claims are told in our own words; `place` says where the paper makes them. A judge looks at the
+evidence and returns a verdict with the numbers behind it. Where a run that it needs is missing,
+the verdict is "not run".
+"""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from rda.experiments.evidence import Cell, Evidence
+
+Judgement = Literal["confirmed", "partly", "not confirmed", "not run"]
+
+RDAS = ("RDA-exp-tanh", "RDA-sigmoid-id")
+SINGLE = ("addition", "classify-length", "copy")
+"""Tasks with one thing to remember and a goal; the two MNIST tasks have an accuracy instead."""
+DIGITS = ("mnist", "mnist-permuted")
+MUCH = 2.0
+"""Many times as fast means at least this factor."""
+
+
+class NotRunError(Exception):
+    """A run that a judge needs is not there; says which."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What our runs say about a claim."""
+
+    judgement: Judgement
+    evidence: str
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One statement of the paper."""
+
+    name: str
+    place: str
+    text: str
+    judge: "Judge"
+
+    def verdict(self, evidence: Evidence) -> Verdict:
+        """What our runs say."""
+        try:
+            return self.judge(Medians(evidence))
+        except NotRunError as error:
+            return Verdict("not run", str(error))
+
+
+class Medians:
+    """The medians of our runs; asking for one that is not there ends the judgement."""
+
+    def __init__(self, evidence: Evidence) -> None:
+        self._evidence = evidence
+
+    def __call__(self, task: str, unit: str) -> float:
+        return self._median(self._evidence.cell(task, unit))
+
+    def activation(self, task: str, unit: str) -> float:
+        """Of the study of f_a and f_o."""
+        return self._median(self._evidence.activation(task, unit))
+
+    def died(self, task: str, unit: str) -> int:
+        """How many runs of the study of f_a and f_o died or did not reach the goal."""
+        cell = self._evidence.activation(task, unit)
+        self._median(cell)
+        return sum(bool(one.problem) or math.isinf(one.value) for one in cell.outcomes)
+
+    def told(self, task: str, *units: str) -> str:
+        """The numbers of some units on a task."""
+        return self._told(task, [self._evidence.cell(task, unit) for unit in units])
+
+    def told_activation(self, task: str, *units: str) -> str:
+        """The same for the study of f_a and f_o."""
+        return self._told(task, [self._evidence.activation(task, unit) for unit in units])
+
+    def _told(self, task: str, cells: Sequence[Cell]) -> str:
+        numbers = (f"{cell.unit} {cell.show(self._median(cell))}" for cell in cells)
+        return f"{task}: {', '.join(numbers)}"
+
+    def _median(self, cell: Cell) -> float:
+        if not cell.outcomes:
+            raise NotRunError(f"{cell.unit} on {cell.task} is not run")
+        return math.inf if cell.median is None else cell.median
+
+
+def weigh(checks: Sequence[tuple[bool, str]]) -> Verdict:
+    """Confirmed if all checks hold, not confirmed if none does, otherwise partly."""
+    held = [holds for holds, _ in checks]
+    judgement: Judgement = "confirmed" if all(held) else "partly" if any(held) else "not confirmed"
+    return Verdict(
+        judgement, "; ".join(f"{text} ({'yes' if holds else 'no'})" for holds, text in checks)
+    )
+
+
+Judge = Callable[[Medians], Verdict]
+CLAIMS: list[Claim] = []
+
+
+def claim(place: str, text: str) -> Callable[[Judge], Judge]:
+    """Add a claim under the name of the function that judges it."""
+
+    def add(judge: Judge) -> Judge:
+        CLAIMS.append(Claim(judge.__name__.replace("_", "-"), place, text, judge))
+        return judge
+
+    return add
+
+
+def verdicts(evidence: Evidence) -> Iterator[tuple[Claim, Verdict]]:
+    """Every claim with its verdict."""
+    for one in CLAIMS:
+        yield one, one.verdict(evidence)
+
+
+@claim(
+    "abstract",
+    "On tasks with a single answer RWA, RDA and GRU learn much faster than the LSTM, and better.",
+)
+def single_tasks_beat_lstm(median: Medians) -> Verdict:
+    checks = []
+    for task in SINGLE:
+        slowest = max(median(task, unit) for unit in (*RDAS, "RWA", "GRU"))
+        faster = MUCH * slowest <= median(task, "LSTM") or (
+            math.isinf(median(task, "LSTM")) and not math.isinf(slowest)
+        )
+        checks.append((faster, median.told(task, *RDAS, "RWA", "GRU", "LSTM")))
+    for task in DIGITS:
+        worst = min(median(task, unit) for unit in (*RDAS, "RWA", "GRU"))
+        checks.append(
+            (worst > median(task, "LSTM"), median.told(task, *RDAS, "RWA", "GRU", "LSTM"))
+        )
+    return weigh(checks)
+
+
+@claim(
+    "abstract, section 7",
+    "On multiple sequence copy the RDA learns three times as fast as LSTM and GRU.",
+)
+def multicopy_three_times(median: Medians) -> Verdict:
+    slower = max(median("multicopy", unit) for unit in RDAS)
+    return weigh(
+        [
+            (median("multicopy", other) >= 2.5 * slower, median.told("multicopy", *RDAS, other))
+            for other in ("LSTM", "GRU")
+        ]
+    )
+
+
+@claim(
+    "abstract, section 7",
+    "The RWA does not learn multiple sequence copy at all.",
+)
+def rwa_fails_multicopy(median: Medians) -> Verdict:
+    reached = median("multicopy", "RWA")
+    return weigh([(math.isinf(reached), median.told("multicopy", "RWA"))])
+
+
+@claim(
+    "section 6.2",
+    "With ReLU as f_a training almost always fails.",
+)
+def relu_fails(median: Medians) -> Verdict:
+    return weigh(
+        [
+            (
+                math.isinf(median.activation(task, unit)),
+                median.told_activation(task, unit),
+            )
+            for task in ("addition", "multicopy")
+            for unit in ("RDA-relu-tanh", "RDA-relu-id")
+        ]
+    )
+
+
+@claim(
+    "section 6.2",
+    "Softplus is much more stable than ReLU.",
+)
+def softplus_more_stable(median: Medians) -> Verdict:
+    checks = []
+    for task in ("addition", "multicopy"):
+        for end in ("tanh", "id"):
+            soft, relu = (median.died(task, f"RDA-{f_a}-{end}") for f_a in ("softplus", "relu"))
+            text = f"{task}, {end}: softplus misses the goal in {soft} runs, ReLU in {relu}"
+            checks.append((soft < relu, text))
+    return weigh(checks)
+
+
+@claim(
+    "section 6.2",
+    "Softplus does not do as well as sigmoid or exponential attention.",
+)
+def softplus_behind(median: Medians) -> Verdict:
+    checks = []
+    for task in ("addition", "multicopy"):
+        best = min(median.activation(task, f"RDA-softplus-{end}") for end in ("tanh", "id"))
+        others = max(median.activation(task, unit) for unit in RDAS)
+        units = ("RDA-softplus-tanh", "RDA-softplus-id", *RDAS)
+        checks.append((best > others, median.told_activation(task, *units)))
+    return weigh(checks)
+
+
+@claim(
+    "section 6.2",
+    "Exponential attention works best with tanh at the output.",
+)
+def exp_with_tanh(median: Medians) -> Verdict:
+    return _better_end(median, "exp", "tanh", "id")
+
+
+@claim(
+    "section 6.2",
+    "Sigmoid attention works best with the identity at the output.",
+)
+def sigmoid_with_identity(median: Medians) -> Verdict:
+    return _better_end(median, "sigmoid", "id", "tanh")
+
+
+def _better_end(median: Medians, attention: str, better: str, other: str) -> Verdict:
+    return weigh(
+        [
+            (
+                median.activation(task, f"RDA-{attention}-{better}")
+                <= median.activation(task, f"RDA-{attention}-{other}"),
+                median.told_activation(
+                    task, f"RDA-{attention}-{better}", f"RDA-{attention}-{other}"
+                ),
+            )
+            for task in ("addition", "multicopy")
+        ]
+    )
+
+
+@claim(
+    "section 6.2",
+    "RDA-exp-tanh often trains faster than RDA-sigmoid-id.",
+)
+def exp_tanh_faster(median: Medians) -> Verdict:
+    return weigh(
+        [
+            (median(task, RDAS[0]) < median(task, RDAS[1]), median.told(task, *RDAS))
+            for task in (*SINGLE, "multicopy")
+        ]
+    )
+
+
+@claim(
+    "section 6.2",
+    "RDA-sigmoid-id tends to end better than RDA-exp-tanh.",
+)
+def sigmoid_id_better(median: Medians) -> Verdict:
+    return weigh(
+        [
+            (median(task, RDAS[1]) > median(task, RDAS[0]), median.told(task, *RDAS))
+            for task in DIGITS
+        ]
+    )
+
+
+@claim(
+    "section 6, second question",
+    "The RDA keeps the RWA's strength on tasks with a single answer: it learns them too.",
+)
+def rda_retains_strength(median: Medians) -> Verdict:
+    return weigh(
+        [
+            (not math.isinf(median(task, unit)), median.told(task, unit, "RWA"))
+            for task in SINGLE
+            for unit in RDAS
+        ]
+    )
+
+
+@claim(
+    "section 6, third question",
+    "On consecutive tasks the RWA struggles, and the RDA solves the problem.",
+)
+def rda_solves_consecutive(median: Medians) -> Verdict:
+    slower = max(median("multicopy", unit) for unit in RDAS)
+    told = median.told("multicopy", *RDAS, "RWA")
+    return weigh(
+        [
+            (not math.isinf(slower), f"the RDA learns it: {told}"),
+            (median("multicopy", "RWA") >= MUCH * slower, "the RWA needs many times as long"),
+        ]
+    )
+
+
+@claim(
+    "section 7",
+    "The RWA learns tasks with a single answer quickly; the RDA learns them more slowly.",
+)
+def rwa_quick_on_single(median: Medians) -> Verdict:
+    return weigh(
+        [
+            (
+                median(task, "RWA") < min(median(task, unit) for unit in RDAS),
+                median.told(task, "RWA", *RDAS),
+            )
+            for task in SINGLE
+        ]
+    )
+
+
+@claim(
+    "section 7",
+    "The RDA generalises better than the RWA on the MNIST test sets.",
+)
+def rda_generalises_better(median: Medians) -> Verdict:
+    return weigh(
+        [
+            (median(task, unit) > median(task, "RWA"), median.told(task, unit, "RWA"))
+            for task in DIGITS
+            for unit in RDAS
+        ]
+    )
+
+
+@claim(
+    "section 7",
+    "The LSTM is the slowest on tasks with a single answer, and often does not learn them at all.",
+)
+def lstm_slowest(median: Medians) -> Verdict:
+    others = (*RDAS, "RWA", "GRU")
+    checks = [
+        (
+            median(task, "LSTM") >= max(median(task, unit) for unit in others),
+            f"slowest, {median.told(task, 'LSTM', *others)}",
+        )
+        for task in SINGLE
+    ]
+    failed = [task for task in SINGLE if math.isinf(median(task, "LSTM"))]
+    failed += [task for task in DIGITS if median(task, "LSTM") < 0.5]
+    text = f"does not learn {', '.join(failed) or 'none of them'}"
+    return weigh([*checks, (len(failed) >= 2, text)])
+
+
+@claim(
+    "section 7",
+    "The LSTM solves multiple sequence copy, slowly beside the RDA.",
+)
+def lstm_solves_multicopy(median: Medians) -> Verdict:
+    told = median.told("multicopy", "LSTM", *RDAS)
+    slower = max(median("multicopy", unit) for unit in RDAS)
+    lstm = median("multicopy", "LSTM")
+    return weigh([(not math.isinf(lstm) and lstm > MUCH * slower, told)])
+
+
+@claim(
+    "section 7",
+    "The GRU is often the fastest on tasks with a single answer.",
+)
+def gru_often_fastest(median: Medians) -> Verdict:
+    others = (*RDAS, "RWA", "LSTM")
+    return weigh(
+        [
+            (
+                median(task, "GRU") <= min(median(task, unit) for unit in others),
+                median.told(task, "GRU", *others),
+            )
+            for task in SINGLE
+        ]
+    )
+
+
+@claim(
+    "section 7",
+    "The GRU generalises excellently on the MNIST test sets.",
+)
+def gru_generalises(median: Medians) -> Verdict:
+    return weigh(
+        [
+            (median(task, "GRU") >= bar, f"{median.told(task, 'GRU')}, at least {bar}")
+            for task, bar in (("mnist", 0.98), ("mnist-permuted", 0.93))
+        ]
+    )
+
+
+@claim(
+    "section 7",
+    "On multiple sequence copy GRU and LSTM do equally well.",
+)
+def gru_equals_lstm(median: Medians) -> Verdict:
+    gru, lstm = median("multicopy", "GRU"), median("multicopy", "LSTM")
+    ratio = max(gru, lstm) / min(gru, lstm) if min(gru, lstm) < math.inf else 1.0
+    return weigh([(ratio <= 1.5, median.told("multicopy", "GRU", "LSTM"))])
+
+
+@claim(
+    "section 8",
+    "In almost all cases the RDA is to be preferred to the RWA.",
+)
+def rda_before_rwa(median: Medians) -> Verdict:
+    checks = [
+        (
+            min(median(task, unit) for unit in RDAS) < median(task, "RWA"),
+            median.told(task, "RWA", *RDAS),
+        )
+        for task in (*SINGLE, "multicopy")
+    ]
+    checks += [
+        (
+            max(median(task, unit) for unit in RDAS) > median(task, "RWA"),
+            median.told(task, "RWA", *RDAS),
+        )
+        for task in DIGITS
+    ]
+    return weigh(checks)
+
+
+@claim(
+    "abstract, section 7",
+    "On Wikipedia the LSTM is best, closely followed by the RDA; the RWA does not learn it.",
+)
+def wikipedia(median: Medians) -> Verdict:
+    raise NotRunError("Table 7 is not part of this reproduction yet")

@@ -1,0 +1,180 @@
+"""What our runs show, cell by cell beside the paper's tables."""
+
+import math
+import statistics
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from rda.experiments.catalogue import experiments, runs_by_name
+from rda.experiments.paper import TABLES, Published, Table
+from rda.experiments.plan import Planned, make_plan
+from rda.labels import COMPARED
+from rda.training.record import Record
+from rda.training.settings import default_name
+
+FACTOR = 1.5
+"""Steps to a goal count as reproduced within this factor. The paper gives one run for each number,
+and our own seeds differ by up to this much."""
+MARGIN = 0.003
+"""So do accuracies on the test set within this distance; the paper gives three digits."""
+
+Kind = Literal["reproduced", "differs", "not run"]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One run that came to its end, or died."""
+
+    name: str
+    seed: int
+    value: float
+    """Steps to the goal, infinite where it was not reached; or the accuracy on the test data."""
+    steps: int
+    seconds: float
+    problem: str = ""
+    """Why it died."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """All runs of one unit on one task, beside the published number."""
+
+    task: str
+    unit: str
+    measure: Literal["goal_step", "test"]
+    published: Published | None
+    outcomes: tuple[Outcome, ...]
+    wanted: int
+    """Number of runs that we ask for."""
+
+    @property
+    def values(self) -> list[float]:
+        """The measure of each run that did not die, in order."""
+        return sorted(outcome.value for outcome in self.outcomes if not outcome.problem)
+
+    @property
+    def median(self) -> float | None:
+        """None without any run; infinite where most did not reach the goal."""
+        return statistics.median_low(self.values) if self.values else None
+
+    @property
+    def limit(self) -> int:
+        """The most steps that a run without its goal took."""
+        return max((one.steps for one in self.outcomes if math.isinf(one.value)), default=0)
+
+    @property
+    def text(self) -> str:
+        """Median and range: "1,659 (1,640 to 1,702)"."""
+        if self.median is None:
+            return "not run"
+        low, high = self.values[0], self.values[-1]
+        shown = self.show(self.median)
+        return shown if low == high else f"{shown} ({self.show(low)} to {self.show(high)})"
+
+    def show(self, value: float) -> str:
+        """A value as a cell of the table shows it."""
+        if math.isinf(value):
+            return f"> {self.limit:,}"
+        return f"{value:,.0f}" if self.measure == "goal_step" else f"{value:.4f}"
+
+    @property
+    def missing(self) -> str:
+        """How many runs are missing or died; empty where all are there."""
+        died = sum(bool(outcome.problem) for outcome in self.outcomes)
+        left = self.wanted - len(self.outcomes)
+        parts = [f"{left} of {self.wanted} seeds not run"] if left > 0 else []
+        parts += [f"{died} died"] if died else []
+        return ", ".join(parts)
+
+    @property
+    def kind(self) -> Kind:
+        """Whether our runs give what the paper has."""
+        if self.median is None or self.published is None:
+            return "not run"
+        if self.measure == "test":
+            near = abs(self.median - self.published.value) <= MARGIN
+        elif self.published.beyond or math.isinf(self.median):
+            near = self.published.beyond and math.isinf(self.median)
+        else:
+            near = 1 / FACTOR <= self.median / self.published.value <= FACTOR
+        return "reproduced" if near else "differs"
+
+    @property
+    def comparison(self) -> str:
+        """Our median beside the published number, in words."""
+        if self.median is None or self.published is None:
+            return "not run"
+        if self.measure == "test":
+            difference = self.median - self.published.value
+            return f"{difference:+.4f}"
+        if math.isinf(self.median):
+            return "neither reached it" if self.published.beyond else "ours did not reach it"
+        if self.published.beyond:
+            return "theirs did not reach it, ours did"
+        return f"{self.median / self.published.value:.2f} x"
+
+
+class Evidence:
+    """All runs of the paper's experiments in a folder of runs."""
+
+    def __init__(self, folder: Path, small: bool = False) -> None:
+        self.folder = folder
+        self.experiments = experiments(small=small)
+        runs = runs_by_name(self.experiments.values())
+        self.plan = {run.name: run for run in make_plan(runs, folder)}
+
+    def runs_of(self, experiment: str) -> list[Planned]:
+        """Where each run of an experiment stands."""
+        return [self.plan[default_name(run)] for run in self.experiments[experiment].runs]
+
+    def cells(self, table: Table) -> dict[str, Cell]:
+        """One cell for each unit of a table."""
+        found = self.runs_of(table.name)
+        return {
+            unit: _cell(table.task, unit, table.measure, table.published[unit], found)
+            for unit in COMPARED
+        }
+
+    def cell(self, task: str, unit: str) -> Cell:
+        """The cell of a table."""
+        table = next(table for table in TABLES if table.task == task)
+        return self.cells(table)[unit]
+
+    def activation(self, task: str, unit: str) -> Cell:
+        """The runs of the study of section 6.2."""
+        return _cell(task, unit, "goal_step", None, self.runs_of("activations"))
+
+    def records(self, names: Iterable[str]) -> dict[str, Record]:
+        """The records of runs of which something is recorded."""
+        return {
+            name: Record(self.folder / name)
+            for name in names
+            if self.plan[name].status is not None and not self.plan[name].problem
+        }
+
+
+def _cell(
+    task: str,
+    unit: str,
+    measure: Literal["goal_step", "test"],
+    published: Published | None,
+    found: Iterable[Planned],
+) -> Cell:
+    mine = [run for run in found if run.settings.task.name == task and run.settings.unit == unit]
+    ended = tuple(_outcome(run, measure) for run in mine if run.done or run.failed)
+    return Cell(task, unit, measure, published, ended, len(mine))
+
+
+def _outcome(run: Planned, measure: str) -> Outcome:
+    status = run.status
+    seed = run.settings.recipe.seed
+    if status is None:
+        return Outcome(run.name, seed, math.inf, 0, 0.0, run.problem)
+    if measure == "test":
+        value = status.test.get(f"test_{run.settings.task.metric}", math.nan)
+    else:
+        value = math.inf if status.goal_step is None else float(status.goal_step)
+    problem = status.reason if run.failed else ""
+    return Outcome(run.name, seed, value, status.step, status.seconds, problem)
