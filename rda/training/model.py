@@ -80,7 +80,7 @@ class SequenceModel(nn.Module):
         # Every unit is causal, so what stands beyond a sequence's end cannot reach its answer.
         if self.reads_every_step and lengths is not None:
             raise ValueError("lengths should be None for a model that answers at every step")
-        output, state = self.unit(self._encode(input), state)
+        output, state = self.unit(self.encode(input), state)
         if self.reads_every_step:
             return self.readout(output), state
         if lengths is None:
@@ -88,7 +88,8 @@ class SequenceModel(nn.Module):
         rows = torch.arange(output.shape[1], device=output.device)
         return self.readout(output[lengths - 1, rows]), state
 
-    def _encode(self, input: Tensor) -> Tensor:
+    def encode(self, input: Tensor) -> Tensor:
+        """What the unit reads: symbols embedded or one-hot, numbers as they are."""
         if self.encoder is not None:
             encoded: Tensor = self.encoder(input)
             return encoded

@@ -1,0 +1,83 @@
+"""rda inspect: what a trained RDA or RWA looked at."""
+
+import argparse
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rda.commands.parser import Parser, UsageError, add_options, given_values, make
+from rda.commands.training import as_usage_errors
+from rda.settings import check_at_least
+from rda.training.record import SETTINGS, check_name, default_runs
+
+SUMMARY = "what a trained RDA or RWA looked at: attention and discount over time"
+DESCRIPTION = """\
+Let the model of a run read one sequence of its task and look inside the unit: how much of the
+average is the newest step (its attention, beside the weight of everything before), and how much
+of the past is kept (its discount). Prints the means and draws a picture with a row for each of
+some units, under the symbols that were read.
+"""
+EXAMPLES = """\
+Examples:
+  rda train multicopy RDA-exp-tanh --small
+  rda inspect multicopy-RDA-exp-tanh-small-seed0
+"""
+PICTURE = "inspection.png"
+
+
+@dataclass(frozen=True)
+class InspectOptions:
+    """Which sequence, and where the run is."""
+
+    sequence: int = 1705
+    """Seed of the sequence that is read."""
+    runs_dir: Path = field(default_factory=default_runs)
+    """Folder of runs ($RDA_RUNS)."""
+
+    def __post_init__(self) -> None:
+        check_at_least("sequence", self.sequence, 0)
+
+
+def add(parser: Parser, explain: bool) -> None:
+    """The run and the options."""
+    parser.description = DESCRIPTION
+    parser.epilog = EXAMPLES
+    parser.usage = "rda inspect RUN [options]"
+    parser.add_argument("run", metavar="RUN", help="name of a run")
+    add_options(parser, "options", InspectOptions, explain)
+
+
+def run(asked: argparse.Namespace, command: str) -> int:
+    """Look inside, print the means, draw the picture."""
+    from rich.console import Console
+
+    from rda.analysis.inspection import save
+    from rda.analysis.looking import inspect_run
+    from rda.files import write_atomically
+    from rda.report.inspection import render_inspection
+
+    options: InspectOptions = make(InspectOptions, given_values(asked, InspectOptions))
+    with as_usage_errors():
+        folder = options.runs_dir / check_name(asked.run)
+        if not (folder / SETTINGS).exists():
+            raise UsageError(f"there is no run {asked.run!r} in {options.runs_dir}")
+        found = inspect_run(folder, options.sequence)
+        data = save(folder, found)
+    write_atomically(folder / PICTURE, render_inspection(found))
+    console = Console()
+    lines = [
+        f"{found.unit} on {found.task}, one sequence of {found.steps} steps",
+        f"share of the newest step: {_range(found.new_share)}",
+        f"discount of the past: {_range(found.discount)}",
+        f"highest attention, log a: {_range(found.highest_attention)}",
+    ]
+    if found.accuracy is not None:
+        lines.append(f"right answers: {found.accuracy:.1%}")
+    lines += [f"numbers: {data}", f"picture: {folder / PICTURE}"]
+    for line in lines:
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
+    return 0
+
+
+def _range(values: list[float]) -> str:
+    mean = sum(values) / len(values)
+    return f"mean {mean:.3g}, from {min(values):.3g} to {max(values):.3g}"

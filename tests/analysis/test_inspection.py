@@ -1,0 +1,84 @@
+"""rda inspect: a trained unit reads one sequence."""
+
+import json
+
+import pytest
+
+from rda.analysis.inspection import INSPECTION, STEPS_SHOWN, read
+from rda.analysis.looking import inspect_run
+from rda.cli import main
+from rda.report.inspection import render_inspection
+from rda.settings import Limits, Recipe
+from rda.tasks.addition import Addition
+from rda.tasks.classify_length import ClassifyLength
+from rda.tasks.copying import MultiCopy
+from rda.training import running
+from rda.training.settings import RunSettings
+from rda.training.status import RecordError
+
+TINY = Recipe(hidden_size=6, batch_size=3)
+LIMITS = Limits(steps=2, stop_at="never")
+
+
+def trained(folder, task, unit="RDA-exp-tanh", **recipe):
+    from dataclasses import replace
+
+    settings = RunSettings(task, unit, replace(TINY, **recipe), LIMITS)
+    running.train(settings, folder, device="cpu")
+    return folder
+
+
+def test_symbols_answers_and_what_the_units_did(tmp_path):
+    task = MultiCopy(copies=2, symbols=2, alphabet=3)
+    found = inspect_run(trained(tmp_path / "run", task))
+    assert found.steps == 12
+    assert found.symbols[2:4] == ["\u00b7", "?"]
+    assert len(found.targets) == len(found.answers) == 12
+    assert 0 <= found.accuracy <= 1
+    assert found.new_share[0] == 1.0  # the first step replaces nothing
+    assert all(0 < value < 1 for value in found.discount)
+    assert len(found.discount_of_units) == len(found.new_share_of_units) == 6
+    assert inspect_run(tmp_path / "run", seed=2).symbols != found.symbols
+
+
+def test_numbers_have_no_symbols_and_long_sequences_are_cut(tmp_path):
+    found = inspect_run(trained(tmp_path / "run", Addition(length=STEPS_SHOWN + 30), "RWA"))
+    assert (found.symbols, found.targets, found.accuracy) == ([], [], None)
+    assert found.steps == STEPS_SHOWN + 30
+    assert {len(row) for row in found.discount_of_units} == {STEPS_SHOWN}
+    assert set(found.discount) == {1.0}  # an RWA forgets nothing
+    assert render_inspection(found).startswith(b"\x89PNG")
+
+
+def test_a_sequence_ends_where_it_ends(tmp_path):
+    folder = trained(tmp_path / "run", ClassifyLength(longest=9), learn_initial_state=True)
+    assert {inspect_run(folder, seed).steps for seed in range(8)} > {1}
+    assert max(inspect_run(folder, seed).steps for seed in range(8)) <= 9
+
+
+def test_a_unit_without_attention_is_refused(tmp_path):
+    with pytest.raises(RecordError, match="GRU has no attention"):
+        inspect_run(trained(tmp_path / "run", Addition(length=5), "GRU"))
+
+
+class TestCommand:
+    def test_it_prints_and_draws(self, tmp_path, capsys):
+        trained(tmp_path / "run", MultiCopy(copies=2, symbols=2, alphabet=3))
+        assert main(["inspect", "run", "--runs-dir", str(tmp_path)]) == 0
+        told = capsys.readouterr().out
+        assert "one sequence of 12 steps" in told
+        assert "right answers" in told
+        assert (tmp_path / "run" / "inspection.png").stat().st_size > 10_000
+        assert read(tmp_path / "run") == inspect_run(tmp_path / "run")
+
+    def test_a_run_that_is_not_there_is_named(self, tmp_path, capsys):
+        assert main(["inspect", "nothing", "--runs-dir", str(tmp_path)]) == 2
+        assert "there is no run 'nothing'" in capsys.readouterr().err
+
+
+def test_a_file_that_is_something_else_is_named(tmp_path):
+    assert read(tmp_path) is None
+    for content in ("{", "[]", json.dumps({"task": "copy"})):
+        (tmp_path / INSPECTION).write_text(content)
+        with pytest.raises(RecordError, match=r"inspection\.json cannot be read"):
+            read(tmp_path)
