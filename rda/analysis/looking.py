@@ -6,14 +6,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rda.analysis.inspection import STEPS_SHOWN, Inspection
+from rda.analysis.inspection import STEPS_SHOWN, Inspection, save
 from rda.analysis.internals import look_inside
 from rda.sequence import SequenceLayer
 from rda.training.loading import load
+from rda.training.record import Record
 from rda.training.running import read_files
 from rda.training.status import RecordError
 
 UNITS_SHOWN = 48
+TELLING = ("alternating", "copy", "multicopy")
 SEED = 1705
 """Of the sequence that is read."""
 
@@ -52,6 +54,14 @@ def inspect_run(folder: Path | str, seed: int = SEED) -> Inspection:
         discount_of_units=_of_units(discount, share),
         new_share_of_units=_of_units(share, share),
     )
+
+
+def keep_inspection(folder: Path) -> None:
+    """Save what the first run of a unit looked at, where the task makes that telling."""
+    settings = Record(folder).settings
+    has_attention = settings.unit not in ("LSTM", "GRU")
+    if has_attention and settings.task.name in TELLING and settings.recipe.seed == 0:
+        save(folder, inspect_run(folder))
 
 
 def _symbols(task: Any, input: Tensor) -> list[str]:

@@ -174,6 +174,7 @@ def _train(
 ) -> int:
     import torch
 
+    from rda.analysis.looking import keep_inspection
     from rda.experiments.schedule import Schedule
     from rda.experiments.watching import Board
 
@@ -183,7 +184,13 @@ def _train(
         line += ["--data-dir", options.data_dir]
     deadline = time.monotonic() + 60 * options.budget if options.budget else float("inf")
     schedule = Schedule(
-        queue, options.runs_dir, sharing, line, deadline=deadline, thinned=options.thin
+        queue,
+        options.runs_dir,
+        sharing,
+        line,
+        deadline=deadline,
+        thinned=options.thin,
+        inspect=keep_inspection,
     )
     with Board(console, queue, seconds, sharing.gain, deadline) as board:
         stopped = schedule.work(board)

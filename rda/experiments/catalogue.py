@@ -18,6 +18,9 @@ from rda.training.settings import (
 
 ACTIVATION_TASKS = ("addition", "multicopy")
 ACTIVATION_SEEDS = 3
+LEMMA_LENGTHS = (10, 20, 40, 80, 160, 320)
+LEMMA_UNITS = ("RWA", "RDA-exp-tanh")
+LEMMA_SEEDS = 3
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,18 @@ def experiments(seeds: int | None = None, small: bool = False) -> dict[str, Expe
                 for seed in range(seeds or ACTIVATION_SEEDS)
                 for task in ACTIVATION_TASKS
                 for unit in RDA_LABELS
+            ),
+        )
+    )
+    found.append(
+        Experiment(
+            "lemma-1",
+            "Lemma 1: two answers in turn, over longer and longer sequences",
+            tuple(
+                with_changes(size("alternating", unit), {"length": length, "seed": seed})
+                for seed in range(seeds or LEMMA_SEEDS)
+                for length in LEMMA_LENGTHS
+                for unit in LEMMA_UNITS
             ),
         )
     )

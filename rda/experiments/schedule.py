@@ -64,6 +64,8 @@ class Schedule:
     """The time, by `time.monotonic`, at which everything is saved and stopped."""
     thinned: bool = False
     """Whether the records of runs that have ended are thinned."""
+    inspect: Callable[[Path], None] = lambda folder: None
+    """Called with the folder of a run that has ended, before it is thinned."""
     clock: Callable[[], float] = time.monotonic
     working: list[Working] = field(default_factory=list)
 
@@ -113,8 +115,10 @@ class Schedule:
             self.working.remove(one)
             folder = self.folder / one.run.name
             status = _status(folder)
-            if self.thinned and status is not None and status.ended:
-                thin(folder)
+            if status is not None and status.ended:
+                self.inspect(folder)
+                if self.thinned:
+                    thin(folder)
             watcher.ended(one.run, status, one.said())
             one.output.close()
 

@@ -5,11 +5,12 @@ import json
 import pytest
 
 from rda.analysis.inspection import INSPECTION, STEPS_SHOWN, read
-from rda.analysis.looking import inspect_run
+from rda.analysis.looking import inspect_run, keep_inspection
 from rda.cli import main
 from rda.report.inspection import render_inspection
 from rda.settings import Limits, Recipe
 from rda.tasks.addition import Addition
+from rda.tasks.alternating import Alternating
 from rda.tasks.classify_length import ClassifyLength
 from rda.tasks.copying import MultiCopy
 from rda.training import running
@@ -59,6 +60,13 @@ def test_a_sequence_ends_where_it_ends(tmp_path):
 def test_a_unit_without_attention_is_refused(tmp_path):
     with pytest.raises(RecordError, match="GRU has no attention"):
         inspect_run(trained(tmp_path / "run", Addition(length=5), "GRU"))
+
+
+def test_what_the_first_run_of_a_unit_looked_at_is_kept(tmp_path):
+    for unit, seed, kept in (("RWA", 0, True), ("RWA", 1, False), ("GRU", 0, False)):
+        folder = trained(tmp_path / f"{unit}{seed}", Alternating(length=4), unit, seed=seed)
+        keep_inspection(folder)
+        assert (read(folder) is not None) == kept
 
 
 class TestCommand:
