@@ -88,7 +88,7 @@ def _table(table: Table, seeds: int, size: Any) -> Experiment:
 
 def _study(study: Study, seeds: int | None) -> Experiment:
     runs = tuple(
-        with_changes(full_settings(variant.task, unit), {**variant.changes, "seed": seed})
+        variant.settings(unit, seed)
         for seed in range(seeds or study.seeds)
         for variant in study.variants
         for unit in variant.units

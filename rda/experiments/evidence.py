@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Literal
 
 from rda.experiments.catalogue import experiments, runs_by_name
-from rda.experiments.paper import TABLES, Published, Table
+from rda.experiments.paper import TABLES, Published, Table, find_table
 from rda.experiments.plan import Planned, make_plan
+from rda.experiments.protocol import Variant
 from rda.labels import COMPARED
 from rda.training.record import Record
 from rda.training.settings import default_name
@@ -145,6 +146,17 @@ class Evidence:
     def activation(self, task: str, unit: str) -> Cell:
         """The runs of the study of section 6.2."""
         return _cell(task, unit, "goal_step", None, self.runs_of("activations"))
+
+    def variant(self, study: str, variant: Variant, unit: str) -> Cell:
+        """The runs of one unit in one variant of a study, beside the published number."""
+        runs = [
+            run
+            for run in self.runs_of(study)
+            if run.settings == variant.settings(run.settings.unit, run.settings.recipe.seed)
+        ]
+        table = find_table(variant.task)
+        published = None if table is None else table.published[unit]
+        return _cell(variant.task, unit, "goal_step", published, runs)
 
     def records(self, names: Iterable[str]) -> dict[str, Record]:
         """The records of runs of which something is recorded."""

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rda.labels import COMPARED
+from rda.training.settings import RunSettings, full_settings, with_changes
 
 RDAS = ("RDA-exp-tanh", "RDA-sigmoid-id")
 LEARNS_COPY = (*RDAS, "RWA", "GRU")
@@ -18,6 +19,16 @@ class Variant:
     task: str
     changes: Mapping[str, Any]
     units: tuple[str, ...] = COMPARED
+
+    @property
+    def label(self) -> str:
+        """The changed settings in words."""
+        parts = (f"{name.replace('_', ' ')} {value}" for name, value in self.changes.items())
+        return ", ".join(parts)
+
+    def settings(self, unit: str, seed: int) -> RunSettings:
+        """One run of this variant."""
+        return with_changes(full_settings(self.task, unit), {**self.changes, "seed": seed})
 
 
 @dataclass(frozen=True)

@@ -100,7 +100,7 @@ def unit_order(unit: str) -> tuple[int, str]:
 
 
 def _panel(column: str, runs: Sequence[Run]) -> Panel:
-    window = smoothing_window(max(len(run.curve(column).steps) for run in runs))
+    window = max(_window(run, column) for run in runs)
     names = labels(runs)
     colours = unit_colours(run.unit for run in runs)
     curves = tuple(
@@ -111,10 +111,16 @@ def _panel(column: str, runs: Sequence[Run]) -> Panel:
     return Panel(column, curves, goal if goal and goal.column == column else None, window)
 
 
+def _window(run: Run, column: str) -> int:
+    """Batches in a mean; a thinned record has the means of those between its kept steps."""
+    means = run.means(column).steps
+    return means[-1] // len(means) if means else smoothing_window(len(run.curve(column).steps))
+
+
 def _curve(run: Run, column: str, label: str, colour: str, window: int) -> Curve:
     ended = run.state in ENDED
     points = run.curve(column)
-    smooth = smoothed(points, window)
+    smooth = run.means(column) if run.means(column).steps else smoothed(points, window)
     return Curve(
         label=label if ended else f"{label}, {run.state}",
         colour=colour,

@@ -12,7 +12,7 @@ from typing import Any
 from rda.report.points import NO_POINTS, Clock, Points
 from rda.report.wording import shown
 from rda.tasks import Task
-from rda.training.record import Record
+from rda.training.record import MEAN, Record
 from rda.training.settings import RunSettings
 from rda.training.status import RecordError
 from rda.wording import printable
@@ -90,6 +90,10 @@ class Run:
         """One column of the metrics; empty where the run has no such column."""
         return self.columns.get(column, NO_POINTS)
 
+    def means(self, column: str) -> Points:
+        """The means between the kept steps of a thinned record; empty for a whole one."""
+        return self.curve(f"{MEAN}{column}")
+
 
 def read_run(record: Record, last: int = 0) -> Run:
     """A snapshot of a record; RecordError where a file cannot be read or was changed.
@@ -101,7 +105,7 @@ def read_run(record: Record, last: int = 0) -> Run:
         record.verify()
     task, status = describe_task(record.settings), record.status
     names = dict.fromkeys((task.metric, "loss"))
-    wanted = [f"{part}{name}" for part in ("", "validation_") for name in names]
+    wanted = [f"{part}{name}" for part in ("", "validation_", MEAN) for name in names]
     step, seconds = status.step, status.seconds if 0 < status.seconds < math.inf else 0.0
     timings = list(zip(*record.timing(), strict=True))
     if seconds > 0:

@@ -38,6 +38,8 @@ from rda.training.status import (
 SETTINGS, ENVIRONMENT, STATUS = "settings.toml", "environment.json", "status.json"
 METRICS, TIMING, MODEL = "metrics.jsonl", "timing.jsonl", "model.safetensors"
 CHECKPOINTS, TENSORBOARD, PICTURE = "checkpoints", "tensorboard", "curves.png"
+MEAN = "mean_"
+"""In a thinned record, begins the names of columns with means since the row before."""
 SEALED = (SETTINGS, ENVIRONMENT, METRICS, TIMING, STATUS, MODEL)
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+=-]{0,99}")

@@ -17,6 +17,7 @@ from rda.training.locking import RunLock
 from rda.training.manifest import MANIFEST, write_manifest
 from rda.training.record import (
     CHECKPOINTS,
+    MEAN,
     METRICS,
     MODEL,
     SEALED,
@@ -31,8 +32,6 @@ from rda.training.status import RecordError
 
 STEPS_KEPT = 300
 TIMINGS_KEPT = 40
-MEAN = "mean_"
-"""Begins the names of the columns with means since the row before."""
 
 Row = dict[str, Any]
 

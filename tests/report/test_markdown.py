@@ -14,8 +14,8 @@ def test_the_table_the_differences_and_the_headline_are_there(write_run):
     assert lines[0] == "Goal: accuracy > 0.99."
     assert "| RWA | 588 | 12.6 s | 46.7 | finished |" in lines
     assert (
-        "Unlike the paper: hidden_size 64, batch_size 64, copies 20, symbols 4, alphabet 4."
-        in lines
+        "Unlike the paper: hidden_size 64, batch_size 64, reduction mean, copies 20, symbols 4, "
+        "alphabet 4." in lines
     )
     assert "GRU: no memory." in lines
     assert lines[-1].startswith("RWA reached accuracy > 0.99 first, at step 588")

@@ -1,0 +1,55 @@
+"""How well each reading of the paper fits its tables."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rda.experiments.evidence import Cell, Evidence
+from rda.experiments.protocol import STUDIES, Study, Variant
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One variant: its cells beside the published numbers, and those of the chosen settings."""
+
+    task: str
+    changes: str
+    cells: tuple[Cell, ...]
+    chosen: tuple[Cell, ...]
+
+    @property
+    def distance(self) -> float | None:
+        """How far it is from the paper, as a factor: the mean over units of |log(ours/theirs)|."""
+        return _distance(self.cells)
+
+    @property
+    def chosen_distance(self) -> float | None:
+        """The same for the chosen settings."""
+        return _distance(self.chosen)
+
+
+def readings(evidence: Evidence, study: Study) -> list[Reading]:
+    """Every variant of a study with what its runs show."""
+    return [_reading(evidence, study, variant) for variant in study.variants]
+
+
+def all_readings(evidence: Evidence) -> dict[Study, list[Reading]]:
+    """Every study."""
+    return {study: readings(evidence, study) for study in STUDIES}
+
+
+def _reading(evidence: Evidence, study: Study, variant: Variant) -> Reading:
+    cells = tuple(evidence.variant(study.name, variant, unit) for unit in variant.units)
+    chosen = tuple(evidence.cell(variant.task, unit) for unit in variant.units)
+    return Reading(variant.task, variant.label, cells, chosen)
+
+
+def _distance(cells: Sequence[Cell]) -> float | None:
+    """Cells where either side did not reach the goal count with the limit of steps."""
+    logs = []
+    for cell in cells:
+        if cell.median is None or cell.published is None:
+            return None
+        ours = cell.limit if math.isinf(cell.median) else cell.median
+        logs.append(abs(math.log(ours / cell.published.value)))
+    return math.exp(sum(logs) / len(logs)) if logs else None
