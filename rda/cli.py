@@ -30,7 +30,9 @@ Every command explains itself: rda train --help, rda train multicopy --help, ...
 Exit codes: 0 done, 1 failed, 2 wrong usage or not possible here, 3 stopped at a limit short of the
 goal, 130 interrupted (after saving).
 """
-COMMANDS = ("train", "compare", "demo", "reproduce", "inspect", "runs", "show", "data", "doctor")
+COMMANDS = (
+    "train", "compare", "demo", "reproduce", "report", "inspect", "runs", "show", "data", "doctor",
+)  # fmt: skip
 
 
 def build_parser(given: list[str]) -> Parser:

@@ -36,6 +36,7 @@ Examples:
   rda reproduce table-1 table-2 --seeds 1   one seed of each
   rda reproduce all --budget 30             what fits into half an hour
   rda reproduce all --plan                  only say what is missing and what it costs
+  rda reproduce --check                     what the recorded runs say about the paper's claims
   rda reproduce table-6 --small             small twins of the runs, for a machine without a GPU
 """
 
@@ -52,6 +53,9 @@ class ReproduceOptions:
     """Run the small twins of the tasks, which show the machinery and not the paper's numbers."""
     plan: bool = False
     """Only say what would be run and what it costs."""
+    check: bool = False
+    """Only say what the recorded runs say about each claim of the paper; exit code 0 if every claim
+    has a verdict."""
     workers: int = 0
     """Runs at a time; 0 chooses."""
     thin: bool = False
@@ -84,6 +88,8 @@ def run(asked: argparse.Namespace, command: str) -> int:
     from rich.console import Console
 
     options: ReproduceOptions = make(ReproduceOptions, given_values(asked, ReproduceOptions))
+    if options.check:
+        return _check(Console(), options.runs_dir)
     if not asked.experiments:
         names = ", ".join(experiments())
         raise UsageError(f"rda reproduce needs an experiment: {names}, all")
@@ -113,6 +119,21 @@ def run(asked: argparse.Namespace, command: str) -> int:
         if options.plan or not queue:
             return 1 if any(run.failed for run in plan) else 0
         return _train(console, queue, speeds, sharing, options, device)
+
+
+def _check(console: "Console", folder: Path) -> int:
+    """Each claim with its verdict and the numbers behind it."""
+    from rda.experiments.claims import verdicts
+    from rda.experiments.evidence import Evidence
+
+    waiting = 0
+    for claim, verdict in verdicts(Evidence(folder)):
+        waiting += verdict.judgement == "not run"
+        for line in (f"{verdict.judgement}: {claim.text} ({claim.place})", f"  {verdict.evidence}"):
+            console.print(line, markup=False, highlight=False, soft_wrap=True)
+    if waiting:
+        console.print(f"{waiting} claims have no verdict yet: rda reproduce all trains the rest.")
+    return 1 if waiting else 0
 
 
 def _sharing(device: "torch.device", workers: int) -> "AbstractContextManager[Sharing]":

@@ -10,7 +10,7 @@ from typing import Literal
 from rda.experiments.catalogue import experiments, runs_by_name
 from rda.experiments.paper import TABLES, Published, Table, find_table
 from rda.experiments.plan import Planned, make_plan
-from rda.experiments.protocol import Variant
+from rda.experiments.protocol import Study, Variant
 from rda.labels import COMPARED
 from rda.training.record import Record
 from rda.training.settings import default_name
@@ -66,13 +66,23 @@ class Cell:
         return max((one.steps for one in self.outcomes if math.isinf(one.value)), default=0)
 
     @property
+    def middle(self) -> str:
+        """The median, or why there is none."""
+        if self.median is not None:
+            return self.show(self.median)
+        return "died" if self.outcomes else "not run"
+
+    @property
+    def range(self) -> str:
+        """The smallest and the largest value; empty where they are the same."""
+        if not self.values or self.values[0] == self.values[-1]:
+            return ""
+        return f"{self.show(self.values[0])} to {self.show(self.values[-1])}"
+
+    @property
     def text(self) -> str:
         """Median and range: "1,659 (1,640 to 1,702)"."""
-        if self.median is None:
-            return "not run"
-        low, high = self.values[0], self.values[-1]
-        shown = self.show(self.median)
-        return shown if low == high else f"{shown} ({self.show(low)} to {self.show(high)})"
+        return f"{self.middle} ({self.range})" if self.range else self.middle
 
     def show(self, value: float) -> str:
         """A value as a cell of the table shows it."""
@@ -125,13 +135,23 @@ class Evidence:
         self.experiments = experiments(small=small)
         runs = runs_by_name(self.experiments.values())
         self.plan = {run.name: run for run in make_plan(runs, folder)}
+        self._runs: dict[str, list[Planned]] = {}
+        self._cells: dict[str, dict[str, Cell]] = {}
 
     def runs_of(self, experiment: str) -> list[Planned]:
         """Where each run of an experiment stands."""
-        return [self.plan[default_name(run)] for run in self.experiments[experiment].runs]
+        if experiment not in self._runs:
+            names = map(default_name, self.experiments[experiment].runs)
+            self._runs[experiment] = [self.plan[name] for name in names]
+        return self._runs[experiment]
 
     def cells(self, table: Table) -> dict[str, Cell]:
         """One cell for each unit of a table."""
+        if table.name not in self._cells:
+            self._cells[table.name] = self._cells_of(table)
+        return self._cells[table.name]
+
+    def _cells_of(self, table: Table) -> dict[str, Cell]:
         found = self.runs_of(table.name)
         return {
             unit: _cell(table.task, unit, table.measure, table.published[unit], found)
@@ -147,15 +167,21 @@ class Evidence:
         """The runs of the study of section 6.2."""
         return _cell(task, unit, "goal_step", None, self.runs_of("activations"))
 
-    def variant(self, study: str, variant: Variant, unit: str) -> Cell:
-        """The runs of one unit in one variant of a study, beside the published number."""
+    def lemma(self, unit: str, length: int) -> Cell:
+        """The runs of the alternating task of one length."""
         runs = [
             run
-            for run in self.runs_of(study)
-            if run.settings == variant.settings(run.settings.unit, run.settings.recipe.seed)
+            for run in self.runs_of("lemma-1")
+            if getattr(run.settings.task, "length", 0) == length
         ]
+        return _cell("alternating", unit, "goal_step", None, runs)
+
+    def variant(self, study: Study, variant: Variant, unit: str) -> Cell:
+        """The runs of one unit in one variant of a study, beside the published number."""
+        names = [default_name(variant.settings(unit, seed)) for seed in range(study.seeds)]
         table = find_table(variant.task)
         published = None if table is None else table.published[unit]
+        runs = [self.plan[name] for name in names]
         return _cell(variant.task, unit, "goal_step", published, runs)
 
     def records(self, names: Iterable[str]) -> dict[str, Record]:
@@ -175,18 +201,17 @@ def _cell(
     found: Iterable[Planned],
 ) -> Cell:
     mine = [run for run in found if run.settings.task.name == task and run.settings.unit == unit]
-    ended = tuple(_outcome(run, measure) for run in mine if run.done or run.failed)
+    usable = (run for run in mine if not run.problem and (run.done or run.failed))
+    ended = tuple(_outcome(run, measure) for run in usable)
     return Cell(task, unit, measure, published, ended, len(mine))
 
 
 def _outcome(run: Planned, measure: str) -> Outcome:
     status = run.status
-    seed = run.settings.recipe.seed
-    if status is None:
-        return Outcome(run.name, seed, math.inf, 0, 0.0, run.problem)
+    assert status is not None
     if measure == "test":
         value = status.test.get(f"test_{run.settings.task.metric}", math.nan)
     else:
         value = math.inf if status.goal_step is None else float(status.goal_step)
     problem = status.reason if run.failed else ""
-    return Outcome(run.name, seed, value, status.step, status.seconds, problem)
+    return Outcome(run.name, run.settings.recipe.seed, value, status.step, status.seconds, problem)

@@ -33,13 +33,13 @@ def readings(evidence: Evidence, study: Study) -> list[Reading]:
     return [_reading(evidence, study, variant) for variant in study.variants]
 
 
-def all_readings(evidence: Evidence) -> dict[Study, list[Reading]]:
+def all_readings(evidence: Evidence) -> list[tuple[Study, list[Reading]]]:
     """Every study."""
-    return {study: readings(evidence, study) for study in STUDIES}
+    return [(study, readings(evidence, study)) for study in STUDIES]
 
 
 def _reading(evidence: Evidence, study: Study, variant: Variant) -> Reading:
-    cells = tuple(evidence.variant(study.name, variant, unit) for unit in variant.units)
+    cells = tuple(evidence.variant(study, variant, unit) for unit in variant.units)
     chosen = tuple(evidence.cell(variant.task, unit) for unit in variant.units)
     return Reading(variant.task, variant.label, cells, chosen)
 

@@ -114,7 +114,7 @@ def _chart(
     scale = Scale(x, panel.vertical.widened(ROOM), x_of_step)
     goal = None if panel.goal is None else scale.y.place(panel.goal.threshold)
     return Chart(
-        column=panel.column,
+        column=panel.column.replace("_", " "),
         title=panel.title,
         over=over,
         description=_description(panel),

@@ -49,11 +49,14 @@ class Panel:
     goal: GoalLine | None = None
     window: int = 1
     """Number of batches in the trailing mean."""
+    linear: bool = False
+    """Whether the values are never drawn on a logarithmic axis."""
 
     @property
     def title(self) -> str:
         """What the vertical axis shows."""
-        return f"{self.column}, mean of {self.window} batches" if self.window > 1 else self.column
+        name = self.column.replace("_", " ")
+        return f"{name}, mean of {self.window} batches" if self.window > 1 else name
 
     @property
     def empty(self) -> bool:
@@ -63,14 +66,20 @@ class Panel:
     @property
     def log(self) -> bool:
         """Whether a logarithmic axis helps."""
+        if self.linear:
+            return False
         drawn = [value for curve in self.curves for value in curve.smooth.values]
         drawn = [value for value in drawn if 0 < value < LARGEST]
-        return self.column != "accuracy" and bool(drawn) and max(drawn) >= LOG_FROM * min(drawn)
+        return (
+            not self.column.endswith("accuracy")
+            and bool(drawn)
+            and max(drawn) >= LOG_FROM * min(drawn)
+        )
 
     @property
     def vertical(self) -> Axis:
         """The axis of values: 0 to 1 for an accuracy, otherwise around the curves and the goal."""
-        if self.column == "accuracy":
+        if self.column.endswith("accuracy"):
             return Axis(0.0, 1.0)
         drawn = [value for curve in self.curves for value in curve.smooth.values]
         drawn += [value for curve in self.curves for value in curve.raw.values[-1:]]
@@ -91,6 +100,13 @@ def build_panels(runs: Sequence[Run]) -> tuple[Panel, ...]:
     columns = dict.fromkeys(("loss", runs[0].task.metric))
     panels = [_panel(column, in_order) for column in columns]
     return tuple(_with_dashes(panels, [run.unit for run in in_order]))
+
+
+def panel_of(column: str, runs: Sequence[Run]) -> Panel:
+    """One column of runs of one task. A column of evaluations has no single batches behind it."""
+    in_order = sorted(runs, key=lambda run: (unit_order(run.unit), run.name))
+    (panel,) = _with_dashes([_panel(column, in_order)], [run.unit for run in in_order])
+    return panel
 
 
 def unit_order(unit: str) -> tuple[int, str]:

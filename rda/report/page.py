@@ -7,8 +7,9 @@ Policy names them by their hashes, so a browser runs nothing else, whatever a re
 import base64
 import hashlib
 from importlib.resources import files
+from typing import Any
 
-from jinja2 import Environment, StrictUndefined
+from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
 from rda import __version__
@@ -27,11 +28,8 @@ def render_page(comparison: Comparison, command: str = "") -> str:
     """The page as text; `command` is the one that made the runs."""
     curves = [curve for panel in comparison.panels for curve in panel.curves]
     timed = [over_time(panel) for panel in comparison.panels]
-    style, script = _resource("page.css"), _resource("page.js")
-    environment = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    return environment.from_string(_resource("page.html")).render(
+    return render(
+        "page.html",
         comparison=comparison,
         task=comparison.task,
         families={row.run.unit.partition("-")[0] for row in comparison.rows} & FAMILIES,
@@ -43,6 +41,21 @@ def render_page(comparison: Comparison, command: str = "") -> str:
         untimed=_untimed(comparison),
         command=command,
         window=WINDOW,
+    )
+
+
+def render(template: str, style: str = "", **values: Any) -> str:
+    """A page from one of our templates; `style` is added to the style of all pages."""
+    environment = Environment(
+        loader=FunctionLoader(resource),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    style, script = resource("page.css") + style, resource("page.js")
+    return environment.get_template(template).render(
+        **values,
         version=__version__,
         height=HEIGHT,
         scale=SCALE,
@@ -54,7 +67,8 @@ def render_page(comparison: Comparison, command: str = "") -> str:
     )
 
 
-def _resource(name: str) -> str:
+def resource(name: str) -> str:
+    """The text of a file of this folder."""
     return (files("rda.report") / name).read_text(encoding="utf-8")
 
 

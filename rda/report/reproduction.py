@@ -1,0 +1,263 @@
+"""The paper beside our runs: everything that the page and the Markdown of `rda report` show."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rda.analysis import inspection
+from rda.analysis.inspection import Inspection
+from rda.analysis.lemma import Demand
+from rda.experiments.catalogue import ACTIVATION_TASKS, LEMMA_LENGTHS, LEMMA_UNITS
+from rda.experiments.claims import Claim, Verdict, verdicts
+from rda.experiments.evidence import Cell, Evidence
+from rda.experiments.lines import train_line
+from rda.experiments.paper import TABLES, Table
+from rda.experiments.plan import Planned
+from rda.experiments.protocol import Study
+from rda.experiments.studies import Reading, all_readings
+from rda.labels import COMPARED, RDA_LABELS
+from rda.report.colours import unit_colours
+from rda.report.curves import Curve, Panel, panel_of
+from rda.report.points import Points
+from rda.report.reading import read_run
+from rda.report.wording import MISSING, duration, shown
+from rda.tasks import find_task
+from rda.training.record import Record
+from rda.training.status import RecordError
+
+INSPECTED = "multicopy"
+"""The task on which the inside of a unit is shown."""
+DEMAND = Demand(c=0.5, largest=1.0)
+"""What the lemma is drawn for: outputs of one half from features of at most one."""
+
+
+@dataclass(frozen=True)
+class TableView:
+    """A table of the paper with our numbers."""
+
+    table: Table
+    title: str
+    cells: tuple[Cell, ...]
+    panel: Panel | None
+    """Learning curves, one run for each unit; None without any run."""
+
+
+@dataclass(frozen=True)
+class LemmaRow:
+    """One unit on one length of the alternating task."""
+
+    unit: str
+    length: int
+    cell: Cell
+    highest: float | None
+    """The highest attention logit of the first run, while it read one sequence."""
+    needed: float
+    """The attention logit that an RWA needs in the end, from features of at most one."""
+
+
+@dataclass(frozen=True)
+class RunRow:
+    """One run behind the numbers."""
+
+    name: str
+    state: str
+    result: str
+    steps: int
+    time: str
+    hardware: str
+    commit: str
+    command: str
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """All of it."""
+
+    tables: tuple[TableView, ...]
+    claims: tuple[tuple[Claim, Verdict], ...]
+    activations: dict[str, tuple[Cell, ...]]
+    lemma: tuple[LemmaRow, ...]
+    lemma_panel: Panel
+    inspected: Inspection | None
+    studies: list[tuple[Study, list[Reading]]]
+    runs: tuple[RunRow, ...]
+    seconds: float
+    """Seconds of training behind all runs."""
+
+    @property
+    def cells(self) -> list[Cell]:
+        """The thirty cells of Tables 1 to 6."""
+        return [cell for view in self.tables for cell in view.cells]
+
+    @property
+    def headline(self) -> str:
+        """How much is reproduced, in one sentence."""
+        kinds = [cell.kind for cell in self.cells]
+        judged = [verdict.judgement for _, verdict in self.claims]
+        return (
+            f"{kinds.count('reproduced')} of the {len(kinds)} numbers in Tables 1 to 6 are "
+            f"reproduced, {kinds.count('differs')} differ and {kinds.count('not run')} are not "
+            f"run. {len(judged)} claims: {judged.count('confirmed')} confirmed, "
+            f"{judged.count('partly')} partly, {judged.count('not confirmed')} not confirmed, "
+            f"{judged.count('not run')} not run."
+        )
+
+    @property
+    def short(self) -> list[str]:
+        """Which cells have fewer runs than we ask for."""
+        return [
+            f"{view.title}, {cell.unit}: {cell.missing}"
+            for view in self.tables
+            for cell in view.cells
+            if cell.missing
+        ]
+
+
+def build_reproduction(folder: Path) -> Reproduction:
+    """Read all runs of the paper's experiments in a folder of runs."""
+    evidence = Evidence(folder)
+    recorded = [run for run in evidence.plan.values() if run.status is not None]
+    return Reproduction(
+        tables=tuple(_table(evidence, table) for table in TABLES),
+        claims=tuple(verdicts(evidence)),
+        activations={
+            task: tuple(evidence.activation(task, unit) for unit in RDA_LABELS)
+            for task in ACTIVATION_TASKS
+        },
+        lemma=tuple(_lemma_rows(evidence)),
+        lemma_panel=_lemma_panel(evidence),
+        inspected=_inspected(evidence),
+        studies=all_readings(evidence),
+        runs=tuple(_run_row(evidence, run) for run in recorded),
+        seconds=sum(run.status.seconds for run in recorded if run.status is not None),
+    )
+
+
+def _table(evidence: Evidence, table: Table) -> TableView:
+    cells = tuple(evidence.cells(table).values())
+    names = [name for cell in cells if (name := _typical(evidence, cell)) is not None]
+    return TableView(table, f"Table {table.number}", cells, _panel(evidence, table, names))
+
+
+def _typical(evidence: Evidence, cell: Cell) -> str | None:
+    """The run whose result is the median of its unit's runs."""
+    values = [(one.value, one.name) for one in cell.outcomes if not one.problem]
+    if not values or cell.median is None:
+        return None
+    return min(values, key=lambda pair: (pair[0] != cell.median, pair[1]))[1]
+
+
+def _panel(evidence: Evidence, table: Table, names: Sequence[str]) -> Panel | None:
+    """As in Appendix B: the loss, or for MNIST the accuracy on the validation data."""
+    runs = []
+    for record in evidence.records(names).values():
+        try:
+            runs.append(read_run(record))
+        except RecordError:
+            continue  # `rda show` says why; a report shows what can be read
+    column = "loss" if table.measure == "goal_step" else "validation_accuracy"
+    return panel_of(column, runs) if runs else None
+
+
+def _lemma_rows(evidence: Evidence) -> list[LemmaRow]:
+    return [
+        LemmaRow(
+            unit,
+            length,
+            evidence.lemma(unit, length),
+            _highest(evidence, unit, length),
+            DEMAND.log_attention(length)[-1],
+        )
+        for unit in LEMMA_UNITS
+        for length in LEMMA_LENGTHS
+    ]
+
+
+def _highest(evidence: Evidence, unit: str, length: int) -> float | None:
+    found = _lemma_inspection(evidence, unit, length)
+    return None if found is None else max(found.highest_attention)
+
+
+def _lemma_inspection(evidence: Evidence, unit: str, length: int) -> Inspection | None:
+    for run in evidence.runs_of("lemma-1"):
+        same = run.settings.unit == unit and getattr(run.settings.task, "length", 0) == length
+        if same and run.settings.recipe.seed == 0:
+            return inspection.read(evidence.folder / run.name)
+    return None
+
+
+def _lemma_panel(evidence: Evidence) -> Panel:
+    """What the lemma demands over time, and the attention of trained units."""
+    colours = unit_colours(LEMMA_UNITS)
+    steps = 40
+    curves = [
+        Curve("needed", "#6b7280", _over_steps(DEMAND.log_attention(steps))),
+        Curve("bound of Lemma 1", "#6b7280", _over_steps(DEMAND.log_bound(steps)), dash=(4, 2)),
+    ]
+    for unit in LEMMA_UNITS:
+        found = _lemma_inspection(evidence, unit, steps)
+        if found is not None:
+            curves.append(
+                Curve(f"trained {unit}", colours[unit], _over_steps(found.highest_attention))
+            )
+    return Panel("log attention", tuple(curves), linear=True)
+
+
+def _over_steps(values: Sequence[float]) -> Points:
+    return Points(range(1, len(values) + 1), list(values))
+
+
+def _inspected(evidence: Evidence) -> Inspection | None:
+    """Of the first RDA whose inside is recorded."""
+    for unit in COMPARED:
+        for run in evidence.runs_of(f"table-{_number(INSPECTED)}"):
+            if run.settings.unit == unit and unit.startswith("RDA"):
+                found = inspection.read(evidence.folder / run.name)
+                if found is not None:
+                    return found
+    return None
+
+
+def _number(task: str) -> int:
+    return next(table.number for table in TABLES if table.task == task)
+
+
+def _run_row(evidence: Evidence, run: Planned) -> RunRow:
+    assert run.status is not None
+    status = run.status
+    start = _last_start(evidence.folder / run.name)
+    test = status.test.get(f"test_{run.settings.task.metric}")
+    goal = "" if status.goal_step is None else f"goal at {status.goal_step:,}"
+    result = f"{test:.4f} on the test data" if test is not None else goal or MISSING
+    git = start.get("git")
+    commit = git.get("commit") if isinstance(git, dict) else None
+    return RunRow(
+        name=run.name,
+        state=f"{status.state}, {status.reason}" if run.failed else status.state,
+        result=result,
+        steps=status.step,
+        time=duration(status.seconds or None),
+        hardware=shown(start.get("gpu") or start.get("processor")),
+        commit=shown(commit)[:7],
+        command=" ".join(["rda", *train_line(run.settings)]),
+    )
+
+
+def _last_start(folder: Path) -> dict[str, object]:
+    try:
+        starts = Record(folder).environment
+    except RecordError:
+        return {}
+    return starts[-1] if starts else {}
+
+
+def goal_of(table: Table) -> str:
+    """The goal of a table's task in words, empty where it has none."""
+    goal = find_task(table.task).goal
+    return "" if goal is None else str(goal)
+
+
+def factor(value: float | None) -> str:
+    """A distance from the paper."""
+    return MISSING if value is None or math.isinf(value) else f"{value:.2f} x"
