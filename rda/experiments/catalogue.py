@@ -89,7 +89,7 @@ def _table(table: Table, seeds: int, size: Any) -> Experiment:
 def _study(study: Study, seeds: int | None) -> Experiment:
     runs = tuple(
         variant.settings(unit, seed)
-        for seed in range(seeds or study.seeds)
+        for seed in study.seeds_of(seeds)
         for variant in study.variants
         for unit in variant.units
     )

@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from rda.analysis.lemma import Demand
+from rda.experiments.catalogue import LEMMA_LENGTHS
 from rda.experiments.evidence import Cell, Evidence
 
 Judgement = Literal["confirmed", "partly", "not confirmed", "not run"]
@@ -18,6 +20,8 @@ RDAS = ("RDA-exp-tanh", "RDA-sigmoid-id")
 SINGLE = ("addition", "classify-length", "copy")
 """Tasks with one thing to remember and a goal; the two MNIST tasks have an accuracy instead."""
 DIGITS = ("mnist", "mnist-permuted")
+LARGEST_LOGIT = 88.7
+"""exp of a larger one overflows in float32, if it is taken as the paper prints it."""
 MUCH = 2.0
 """Many times as fast means at least this factor."""
 
@@ -69,6 +73,19 @@ class Medians:
         cell = self._evidence.activation(task, unit)
         self._median(cell)
         return sum(bool(one.problem) or math.isinf(one.value) for one in cell.outcomes)
+
+    def highest_attention(self, unit: str, length: int) -> float:
+        """The highest attention logit of a trained unit on the alternating task."""
+        found = self._evidence.highest_attention(unit, length)
+        if found is None:
+            raise NotRunError(f"{unit} on alternating, length {length}, is not run")
+        return found
+
+    def lemma(self, unit: str, length: int) -> Cell:
+        """The runs of one length of the alternating task."""
+        cell = self._evidence.lemma(unit, length)
+        self._median(cell)
+        return cell
 
     def told(self, task: str, *units: str) -> str:
         """The numbers of some units on a task."""
@@ -411,6 +428,60 @@ def rda_before_rwa(median: Medians) -> Verdict:
         for task in DIGITS
     ]
     return weigh(checks)
+
+
+@claim(
+    "section 4, Lemma 1",
+    "To give two answers in turn, the attention of an RWA has to grow without end; "
+    "that of an RDA need not.",
+)
+def attention_has_to_grow(median: Medians) -> Verdict:
+    short, long = LEMMA_LENGTHS[0], LEMMA_LENGTHS[2]
+    rwa, rda = (
+        [median.highest_attention(unit, length) for length in (short, long)]
+        for unit in ("RWA", "RDA-exp-tanh")
+    )
+    demand = Demand()
+    return weigh(
+        [
+            (
+                demand.factor >= demand.bound > 1,
+                f"exactly: by a factor of {demand.factor:.3g} at each step, at least "
+                f"{demand.bound:.3g} by the lemma",
+            ),
+            (
+                rwa[1] - rwa[0] > 1,
+                f"trained RWA: log a up to {rwa[0]:.3g} at length {short}, {rwa[1]:.3g} at {long}",
+            ),
+            (
+                rda[1] - rda[0] < 1,
+                f"trained RDA: log a up to {rda[0]:.3g} at length {short}, {rda[1]:.3g} at {long}",
+            ),
+        ]
+    )
+
+
+@claim(
+    "section 4, Corollary 2",
+    "With bounded attention an RWA cannot go on giving two answers in turn.",
+)
+def rwa_cannot_alternate(median: Medians) -> Verdict:
+    cells = [median.lemma("RWA", length) for length in LEMMA_LENGTHS]
+    others = [median.lemma("RDA-exp-tanh", length) for length in LEMMA_LENGTHS]
+    told = ", ".join(f"{n}: {cell.text}" for n, cell in zip(LEMMA_LENGTHS, cells, strict=True))
+    rdas = ", ".join(f"{n}: {cell.text}" for n, cell in zip(LEMMA_LENGTHS, others, strict=True))
+    longest = Demand().longest(LARGEST_LOGIT)
+    return weigh(
+        [
+            (
+                longest < LEMMA_LENGTHS[-1],
+                f"exactly: float32 ends its logits at {LARGEST_LOGIT}, enough for {longest} steps "
+                "at outputs of one half",
+            ),
+            (cells[-1].median == math.inf, f"RWA, steps to learn each length: {told}"),
+            (others[-1].median != math.inf, f"RDA: {rdas}"),
+        ]
+    )
 
 
 @claim(

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from rda.analysis import inspection
+from rda.analysis.inspection import Inspection
 from rda.experiments.catalogue import experiments, runs_by_name
 from rda.experiments.paper import TABLES, Published, Table, find_table
 from rda.experiments.plan import Planned, make_plan
@@ -137,6 +139,7 @@ class Evidence:
         self.plan = {run.name: run for run in make_plan(runs, folder)}
         self._runs: dict[str, list[Planned]] = {}
         self._cells: dict[str, dict[str, Cell]] = {}
+        self._shares: dict[str, int] = {}
 
     def runs_of(self, experiment: str) -> list[Planned]:
         """Where each run of an experiment stands."""
@@ -176,13 +179,64 @@ class Evidence:
         ]
         return _cell("alternating", unit, "goal_step", None, runs)
 
+    def highest_attention(self, unit: str, length: int) -> float | None:
+        """The highest log a_t of a trained unit while it gave two answers in turn."""
+        found = self.lemma_inspection(unit, length)
+        return None if found is None else max(found.highest_attention)
+
+    def lemma_inspection(self, unit: str, length: int) -> Inspection | None:
+        """What the first run of a unit on one length of the alternating task looked at."""
+        for run in self.runs_of("lemma-1"):
+            settings = run.settings
+            same = settings.unit == unit and getattr(settings.task, "length", 0) == length
+            if same and settings.recipe.seed == 0:
+                return inspection.read(self.folder / run.name)
+        return None
+
     def variant(self, study: Study, variant: Variant, unit: str) -> Cell:
         """The runs of one unit in one variant of a study, beside the published number."""
-        names = [default_name(variant.settings(unit, seed)) for seed in range(study.seeds)]
+        names = [default_name(variant.settings(unit, seed)) for seed in study.seeds_of()]
         table = find_table(variant.task)
         published = None if table is None else table.published[unit]
         runs = [self.plan[name] for name in names]
         return _cell(variant.task, unit, "goal_step", published, runs)
+
+    def cost_left(self, experiment: str) -> tuple[float, int]:
+        """Seconds that the missing runs of an experiment will take, and how many cannot be told.
+
+        Taken from the records of the same task, and of the same unit where there are any. Several
+        runs that shared a device count each for its part of it.
+        """
+        total, unknown = 0.0, 0
+        for run in self.runs_of(experiment):
+            if run.missing:
+                seconds = self._seconds_per_step(run)
+                total += 0.0 if seconds is None else seconds * run.steps_left
+                unknown += seconds is None
+        return total, unknown
+
+    def _seconds_per_step(self, wanted: Planned) -> float | None:
+        """As other runs of the task were, those of the same unit first."""
+        task, unit = wanted.settings.task.name, wanted.settings.unit
+        for units in ((unit,), COMPARED):
+            found = [
+                seconds
+                for run in self.plan.values()
+                if run.settings.task.name == task and run.settings.unit in units
+                if (seconds := self._measured(run)) is not None
+            ]
+            if found:
+                return statistics.median(found)
+        return None
+
+    def _measured(self, run: Planned) -> float | None:
+        if run.status is None or not run.status.step or not run.status.seconds:
+            return None
+        if run.name not in self._shares:
+            starts = Record(self.folder / run.name).environment
+            shared = starts[-1].get("runs_at_once") if starts else None
+            self._shares[run.name] = shared if isinstance(shared, int) and shared > 0 else 1
+        return run.status.seconds / run.status.step / self._shares[run.name]
 
     def records(self, names: Iterable[str]) -> dict[str, Record]:
         """The records of runs of which something is recorded."""

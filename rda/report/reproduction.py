@@ -41,6 +41,8 @@ class TableView:
     cells: tuple[Cell, ...]
     panel: Panel | None
     """Learning curves, one run for each unit; None without any run."""
+    cost: str
+    """What the missing runs would take, by the records; empty where none is missing."""
 
 
 @dataclass(frozen=True)
@@ -105,13 +107,13 @@ class Reproduction:
 
     @property
     def short(self) -> list[str]:
-        """Which cells have fewer runs than we ask for."""
-        return [
-            f"{view.title}, {cell.unit}: {cell.missing}"
-            for view in self.tables
-            for cell in view.cells
-            if cell.missing
-        ]
+        """Which cells have fewer runs than we ask for, and what the rest of a table costs."""
+        lines = []
+        for view in self.tables:
+            missing = [f"{cell.unit} {cell.missing}" for cell in view.cells if cell.missing]
+            if missing:
+                lines.append(f"{view.title}: {'; '.join(missing)}. {view.cost}")
+        return lines
 
 
 def build_reproduction(folder: Path) -> Reproduction:
@@ -137,7 +139,20 @@ def build_reproduction(folder: Path) -> Reproduction:
 def _table(evidence: Evidence, table: Table) -> TableView:
     cells = tuple(evidence.cells(table).values())
     names = [name for cell in cells if (name := _typical(evidence, cell)) is not None]
-    return TableView(table, f"Table {table.number}", cells, _panel(evidence, table, names))
+    panel = _panel(evidence, table, names)
+    return TableView(table, f"Table {table.number}", cells, panel, _cost(evidence, table))
+
+
+def _cost(evidence: Evidence, table: Table) -> str:
+    missing = sum(run.missing for run in evidence.runs_of(table.name))
+    seconds, unknown = evidence.cost_left(table.name)
+    if not missing:
+        return ""
+    runs = f"{missing} runs are missing"
+    if unknown == missing:
+        return f"{runs}; what they cost is not known: none of this task is recorded."
+    more = f", without {unknown} of which none is recorded" if unknown else ""
+    return f"{runs}, about {duration(seconds)} on the recorded hardware{more}."
 
 
 def _typical(evidence: Evidence, cell: Cell) -> str | None:
@@ -166,25 +181,12 @@ def _lemma_rows(evidence: Evidence) -> list[LemmaRow]:
             unit,
             length,
             evidence.lemma(unit, length),
-            _highest(evidence, unit, length),
+            evidence.highest_attention(unit, length),
             DEMAND.log_attention(length)[-1],
         )
         for unit in LEMMA_UNITS
         for length in LEMMA_LENGTHS
     ]
-
-
-def _highest(evidence: Evidence, unit: str, length: int) -> float | None:
-    found = _lemma_inspection(evidence, unit, length)
-    return None if found is None else max(found.highest_attention)
-
-
-def _lemma_inspection(evidence: Evidence, unit: str, length: int) -> Inspection | None:
-    for run in evidence.runs_of("lemma-1"):
-        same = run.settings.unit == unit and getattr(run.settings.task, "length", 0) == length
-        if same and run.settings.recipe.seed == 0:
-            return inspection.read(evidence.folder / run.name)
-    return None
 
 
 def _lemma_panel(evidence: Evidence) -> Panel:
@@ -196,7 +198,7 @@ def _lemma_panel(evidence: Evidence) -> Panel:
         Curve("bound of Lemma 1", "#6b7280", _over_steps(DEMAND.log_bound(steps)), dash=(4, 2)),
     ]
     for unit in LEMMA_UNITS:
-        found = _lemma_inspection(evidence, unit, steps)
+        found = evidence.lemma_inspection(unit, steps)
         if found is not None:
             curves.append(
                 Curve(f"trained {unit}", colours[unit], _over_steps(found.highest_attention))

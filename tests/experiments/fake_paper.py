@@ -84,9 +84,10 @@ def rows(settings, status):
 def invented_inspection(settings):
     steps = 40
     wave = [0.5 + 0.4 * math.sin(step) for step in range(steps)]
+    slope = 0.01 * getattr(settings.task, "length", 0) if settings.unit == "RWA" else 0.001
     return Inspection(
         task=settings.task.name, unit=settings.unit, symbols=[str(i % 7) for i in range(steps)],
         targets=[0] * steps, answers=[0] * steps, discount=wave, new_share=wave[::-1],
-        highest_attention=[0.1 * step for step in range(steps)], highest_weight=wave,
+        highest_attention=[slope * step for step in range(steps)], highest_weight=wave,
         discount_of_units=[wave] * 8, new_share_of_units=[wave[::-1]] * 8,
     )  # fmt: skip
