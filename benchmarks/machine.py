@@ -30,7 +30,7 @@ def machine(device: torch.device) -> dict[str, object]:
         "commit": os.environ.get("RDA_COMMIT")
         or _answer("git", "-C", str(FOLDER), "describe", "--always", "--dirty"),
         "date": date.today().isoformat(),
-        "command": " ".join(["python", "benchmarks/speed.py", *sys.argv[1:]]),
+        "command": " ".join(["python", f"benchmarks/{Path(sys.argv[0]).name}", *sys.argv[1:]]),
     }
 
 
