@@ -17,7 +17,7 @@ from rda.training.status import RecordError
 
 UNTIMED_STEPS = 6
 """The first steps compile kernels and record a CUDA graph."""
-SECONDS_TIMED = 0.5
+SECONDS_TIMED = 0.2
 
 
 class Speeds:
@@ -71,7 +71,7 @@ class Speeds:
 def measure(
     settings: RunSettings, device: torch.device, files: Mapping[str, bytes] | None = None
 ) -> float:
-    """Seconds of a training step, taken over half a second or one step."""
+    """Seconds of a training step, taken over a moment or one step."""
     stepper = build_stepper(settings, device, files=files)
     for _ in range(UNTIMED_STEPS if device.type == "cuda" else 1):
         stepper.step()
