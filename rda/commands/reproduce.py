@@ -179,6 +179,9 @@ def _show(
         if run.failed:
             reason = run.problem or (run.status.reason if run.status else "")
             console.print(f"{run.name} failed: {reason}", markup=False, soft_wrap=True)
+    for run in plan:
+        if run.busy:
+            console.print(f"{run.name} is trained by another process", markup=False)
     if options.small:
         console.print("These are small twins: they show how it works, not the paper's numbers.")
     if options.budget and 60 * options.budget < total:

@@ -8,7 +8,7 @@ from pathlib import Path
 from rda.experiments.paper import find_table
 from rda.training.record import SETTINGS, Record
 from rda.training.settings import RunSettings, identity
-from rda.training.status import FAILED, FINISHED, STOPPED, RecordError, Status
+from rda.training.status import FAILED, FINISHED, RUNNING, STOPPED, RecordError, Status
 
 SecondsPerStep = Callable[[RunSettings], float]
 
@@ -40,9 +40,14 @@ class Planned:
         return bool(self.problem) or (self.status is not None and self.status.state == FAILED)
 
     @property
+    def busy(self) -> bool:
+        """Whether another process trains it now."""
+        return self.status is not None and self.status.state == RUNNING
+
+    @property
     def missing(self) -> bool:
         """Whether there is something to train."""
-        return not (self.done or self.failed)
+        return not (self.done or self.failed or self.busy)
 
     @property
     def begun(self) -> bool:

@@ -9,10 +9,11 @@ from rda.experiments.speed import Speeds, measure
 from rda.settings import Limits, Recipe
 from rda.tasks.addition import Addition
 from rda.tasks.classify_length import ClassifyLength
+from rda.training.locking import RunLock
 from rda.training.record import STATUS, write_settings, write_status
 from rda.training.running import train
 from rda.training.settings import RunSettings, default_name, full_settings
-from rda.training.status import FAILED, FINISHED, INTERRUPTED, STOPPED, Status
+from rda.training.status import FAILED, FINISHED, INTERRUPTED, RUNNING, STOPPED, Status
 
 FAR = Limits(steps=100)
 
@@ -47,6 +48,17 @@ def test_a_run_is_done_at_its_goal_or_after_all_its_steps(tmp_path):
     assert [run.begun for run in plan] == [False, False, True, True, False, False]
     assert [run.failed for run in plan] == [False] * 4 + [True, False]
     assert [run.missing for run in plan] == [False, False, True, True, False, True]
+
+
+def test_a_run_that_another_process_trains_is_left_to_it(tmp_path):
+    (run,) = seeds(1)
+    record(tmp_path, run, state=RUNNING, step=40)
+    (free,) = planned(tmp_path, run)
+    assert (free.busy, free.begun) == (False, True)  # nobody holds its lock: it was killed
+    lock = RunLock(tmp_path / default_name(run))
+    (held,) = planned(tmp_path, run)
+    lock.release()
+    assert (held.busy, held.missing) == (True, False)
 
 
 def test_other_seeds_tell_how_long_a_run_will_take(tmp_path):
