@@ -74,6 +74,10 @@ class PermutedMNIST(MNIST):
     permutation_seed: int = 1705
     """Seed for the order of the pixels."""
 
+    @classmethod
+    def full(cls) -> Preset:
+        return Preset(cls(), Recipe(evaluate_every=500), Limits(steps=25_000))
+
     def order(self, pixels: int) -> Tensor | None:
         import torch
 

@@ -83,7 +83,10 @@ def _thinned(settings: RunSettings, folder: Path) -> Record | None:
     if not (folder / SETTINGS).exists():
         return None
     record = Record(folder)
-    status = record.status
+    try:
+        status = record.status
+    except RecordError:
+        return None  # a damaged status is made again from the checkpoint
     if not status.thinned or identity(record.settings) != identity(settings):
         return None
     if status.state == STOPPED and status.step < settings.limits.steps:
