@@ -20,9 +20,16 @@ def render_reproduction(paper: Reproduction) -> str:
     """The page as text."""
     picture = None if paper.inspected is None else render_inspection(paper.inspected)
     units = [unit for unit in UNIT_LABELS if _is_shown(paper, unit)]
+    tasks = [view.table.task for view in paper.tables]
     return render(
         "reproduction.html",
-        style=resource("reproduction.css") + "".join(map(_hiding, units)),
+        style="".join(
+            (
+                resource("reproduction.css"),
+                *(_hiding(f"show-{unit}", _of_unit(unit)) for unit in units),
+                *(_hiding(f"task-{task}", f'[data-task="{task}"]') for task in tasks),
+            )
+        ),
         paper=paper,
         units=units,
         colours=unit_colours(UNIT_LABELS),
@@ -47,10 +54,14 @@ def _is_shown(paper: Reproduction, unit: str) -> bool:
     return any(cell.unit == unit for cell in cells)
 
 
-def _hiding(unit: str) -> str:
-    """The rule that hides a unit whose box is not checked; it needs no script."""
-    box = f'body:has(#show-{unit}:not(:checked)) :is([data-unit="{unit}"], [data-label="{unit}"])'
-    return f"{box} {{ display: none; }}\n"
+def _of_unit(unit: str) -> str:
+    """Selects the rows and curves of a unit."""
+    return f':is([data-unit="{unit}"], [data-label="{unit}"])'
+
+
+def _hiding(box: str, what: str) -> str:
+    """The rule that hides what belongs to a box that is not checked; it needs no script."""
+    return f"body:has(#{box}:not(:checked)) {what} {{ display: none; }}\n"
 
 
 def render_reproduction_markdown(paper: Reproduction) -> str:

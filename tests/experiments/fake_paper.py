@@ -3,18 +3,13 @@
 import json
 import math
 import random
+from dataclasses import asdict
 
 from rda.analysis.inspection import Inspection, save
 from rda.experiments.catalogue import experiments, runs_by_name
 from rda.experiments.paper import find_table
-from rda.training.record import (
-    MEAN,
-    METRICS,
-    TIMING,
-    write_environment,
-    write_settings,
-    write_status,
-)
+from rda.training.record import ENVIRONMENT, MEAN, METRICS, SETTINGS, STATUS, TIMING
+from rda.training.settings_file import to_toml
 from rda.training.status import FINISHED, STOPPED, Status
 
 POINTS = 60
@@ -44,8 +39,9 @@ def write_paper(folder, names=None, value_of=lambda settings, published: publish
 
 def write_record(folder, settings, value):
     folder.mkdir(parents=True)
-    write_settings(folder, settings)
-    write_environment(folder, [START])
+    # Plain writes: hundreds of records that are flushed to the disk would take long.
+    (folder / SETTINGS).write_text(to_toml(settings))
+    (folder / ENVIRONMENT).write_text(json.dumps([START]))
     limit = settings.limits.steps
     task = settings.task
     if task.goal is None:
@@ -58,7 +54,7 @@ def write_record(folder, settings, value):
     else:
         step = min(int(value), limit)
         status = Status(state=FINISHED, step=step, seconds=5.0, goal_step=step, thinned=True)
-    write_status(folder, status)
+    (folder / STATUS).write_text(json.dumps(asdict(status)))
     metrics = list(rows(settings, status))
     (folder / METRICS).write_text("".join(json.dumps(row) + "\n" for row in metrics))
     (folder / TIMING).write_text(json.dumps({"step": status.step, "seconds": 5.0}) + "\n")

@@ -12,6 +12,9 @@ from rda.experiments.paper import TABLES, Published, find_table
 from rda.training.record import STATUS, write_status
 from rda.training.status import FAILED, Status
 
+JUDGED = [*(table.name for table in TABLES), "activations", "lemma-1"]
+"""The experiments that the claims look at."""
+
 
 def cell(values, published, measure="goal_step", wanted=5, **died):
     outcomes = [Outcome(f"run{i}", i, value, 900, 1.0) for i, value in enumerate(values)]
@@ -103,7 +106,7 @@ class TestClaims:
                 return activations[settings.unit.split("-")[1]] * 4
             return 100
 
-        evidence = Evidence(write_paper(tmp_path, None, value))
+        evidence = Evidence(write_paper(tmp_path, JUDGED, value))
         found = {claim.name: verdict for claim, verdict in verdicts(evidence)}
         assert best <= {run.settings.unit for run in evidence.runs_of("activations")}
         expected = {
@@ -128,7 +131,7 @@ class TestClaims:
                 return 10
             return 500 if math.isinf(published) else 40_000 - published
 
-        write_paper(tmp_path, None, opposite)
+        write_paper(tmp_path, JUDGED, opposite)
         found = {claim.name: verdict for claim, verdict in verdicts(Evidence(tmp_path))}
         for name in ("multicopy-three-times", "rwa-fails-multicopy", "relu-fails"):
             assert found[name].judgement == "not confirmed", found[name]

@@ -13,6 +13,7 @@ import pytest
 from fake_paper import write_paper
 
 from rda.cli import main
+from rda.experiments.catalogue import experiments
 from rda.experiments.claims import CLAIMS
 from rda.report.reproduction import build_reproduction
 from rda.report.reproduction_page import render_reproduction, render_reproduction_markdown
@@ -28,7 +29,8 @@ def invented(settings, published):
 
 @pytest.fixture(scope="module")
 def paper(tmp_path_factory):
-    folder = write_paper(tmp_path_factory.mktemp("runs"), None, invented)
+    names = [name for name in experiments() if not name.startswith("study-")]
+    folder = write_paper(tmp_path_factory.mktemp("runs"), names, invented)
     return build_reproduction(folder)
 
 
@@ -137,7 +139,9 @@ def test_in_a_browser_nothing_is_wider_than_the_screen(page, tmp_path, width):
       wide: wide.map((e) => e.tagName), page: document.documentElement.scrollWidth,
       tips: document.querySelectorAll(".cover").length, hidden: (() => {
         document.getElementById("show-RWA").click();
-        return getComputedStyle(document.querySelector('tr[data-unit="RWA"]')).display;
+        document.getElementById("task-copy").click();
+        return ['tr[data-unit="RWA"]', 'div[data-task="copy"]', 'div[data-task="mnist"]'].map(
+          (found) => getComputedStyle(document.querySelector(found)).display);
       })() });
     </script></body>"""
     without_policy = re.sub(r"<meta http-equiv=[^>]+>", "", page)
@@ -150,7 +154,7 @@ def test_in_a_browser_nothing_is_wider_than_the_screen(page, tmp_path, width):
     )  # fmt: skip
 
     found = json.loads(re.search(r"<title>(\{.*?\})</title>", done.stdout)[1])
-    assert found["hidden"] == "none"
+    assert found["hidden"] == ["none", "none", "block"]
     assert found["tips"] == 7
     assert found["wide"] == []
     assert found["page"] <= max(width, 500)  # chromium's smallest window is 500 wide

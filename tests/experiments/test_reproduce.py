@@ -4,7 +4,10 @@ import os
 import re
 import signal
 import stat
+import subprocess
 import sys
+import time
+from pathlib import Path
 
 import pytest
 
@@ -63,10 +66,10 @@ def schedule(folder, settings, workers=2, **options):
 
 def test_all_runs_are_trained_some_at_a_time_and_their_commands_repeat_them(tmp_path):
     told = Told()
-    assert schedule(tmp_path, runs(3), thinned=True).work(told) is None
-    assert [state for state, _ in told.states.values()] == ["finished"] * 3
+    assert schedule(tmp_path, runs(2), thinned=True).work(told) is None
+    assert [state for state, _ in told.states.values()] == ["finished"] * 2
     assert told.most == 2
-    record = Record(tmp_path / default_name(runs(3)[2]))
+    record = Record(tmp_path / default_name(runs(2)[1]))
     assert record.status.thinned
     assert record.environment[-1]["runs_at_once"] == 2
     expected = f"rda train addition RDA-exp-tanh --length 6 .* --runs-dir {tmp_path}"
@@ -74,11 +77,11 @@ def test_all_runs_are_trained_some_at_a_time_and_their_commands_repeat_them(tmp_
 
 
 def test_at_the_end_of_the_budget_everything_is_saved_and_goes_on_as_if_nothing_was(tmp_path):
-    settings = runs(2, steps=1500)
+    settings = runs(1, steps=400)
     started = []
 
     def stop_once_all_have_begun(working):
-        if len(working) == 2 and all(has_stepped(tmp_path / "parts", one) for one in working):
+        if working and all(has_stepped(tmp_path / "parts", one) for one in working):
             started.append(True)
 
     first = schedule(
@@ -106,6 +109,34 @@ def test_ctrl_c_saves_and_says_so(tmp_path):
     work = schedule(tmp_path, runs(1, steps=1_000_000))
     assert work.work(told) == "SIGINT"
     assert [state for state, _ in told.states.values()] == ["interrupted"]
+
+
+def test_after_a_kill_the_runs_go_on_to_their_end_and_are_left_alone_until_then(tmp_path):
+    (settings,) = runs(1, steps=400)
+    code = (
+        f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
+        "import test_reproduce as test\n"
+        f"work = test.schedule(test.Path({str(tmp_path)!r}), test.runs(1, steps=400))\n"
+        "work.work(test.Told())\n"
+    )
+    command = subprocess.Popen([sys.executable, "-c", code])
+    metrics = tmp_path / default_name(settings) / METRICS
+    while not metrics.exists() or not metrics.stat().st_size:
+        assert command.poll() is None
+        time.sleep(0.02)
+    command.kill()
+    command.wait()
+
+    def planned():
+        (run,) = make_plan({default_name(settings): settings}, tmp_path)
+        return run
+
+    assert not planned().missing  # still trained, or done already
+    while planned().busy:
+        time.sleep(0.05)
+    assert planned().done
+    train(settings, tmp_path / "whole", device="cpu", threads=1)
+    assert metrics.read_bytes() == (tmp_path / "whole" / METRICS).read_bytes()
 
 
 def test_a_run_that_cannot_start_is_told_with_its_reason(tmp_path):
