@@ -3,6 +3,7 @@
 import math
 import struct
 from dataclasses import dataclass, fields
+from functools import cache
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 LARGEST = 2**31 - 1
@@ -24,10 +25,16 @@ def check_types(settings: Any) -> None:
 
     A whole number becomes a float where a float is declared.
     """
-    hints = get_type_hints(type(settings))
+    hints = _hints(type(settings))
     for field in fields(settings):
         value = typed(field.name, getattr(settings, field.name), hints[field.name])
         object.__setattr__(settings, field.name, value)  # the dataclass is frozen
+
+
+@cache
+def _hints(kind: type) -> dict[str, Any]:
+    """The declared types of a dataclass; looking them up takes longer than checking them."""
+    return get_type_hints(kind)
 
 
 def typed(name: str, value: Any, kind: Any) -> Any:
