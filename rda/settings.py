@@ -25,7 +25,7 @@ def check_types(settings: Any) -> None:
 
     A whole number becomes a float where a float is declared.
     """
-    hints = _hints(type(settings))
+    hints = _hints(type(settings))  # type: ignore[arg-type]  # mypy: a type is not hashable
     for field in fields(settings):
         value = typed(field.name, getattr(settings, field.name), hints[field.name])
         object.__setattr__(settings, field.name, value)  # the dataclass is frozen
