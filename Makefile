@@ -18,9 +18,12 @@ demo: $(VENV)/installed
 test: $(VENV)/installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/pytest -n $(JOBS) --dist worksteal
+	@echo "$(BIN)/mypy, beside $(BIN)/pytest -n $(JOBS) --dist worksteal"
+	@$(BIN)/mypy > $(VENV)/mypy.txt 2>&1 & checking=$$!; \
+	$(BIN)/pytest -n $(JOBS) --dist worksteal; tested=$$?; \
+	wait $$checking; typed=$$?; cat $(VENV)/mypy.txt; \
+	exit $$((tested || typed))
 
 matrix: $(VENV)/installed
 	$(BIN)/python tools/matrix.py --jobs $(JOBS)
