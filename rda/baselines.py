@@ -51,7 +51,6 @@ class _Baseline(nn.RNNBase):
 
     weight_hh_l0: nn.Parameter
     _learned_names: tuple[str, ...]
-    _forget_gate: int | None
     _gates: int
     _run_direction: Callable[..., tuple[Tensor, ...]]
 
@@ -75,6 +74,10 @@ class _Baseline(nn.RNNBase):
                 start = torch.zeros((rows, units), device=weight.device, dtype=weight.dtype)
                 self.register_parameter(name, nn.Parameter(start))
 
+    def _gate_biases(self) -> tuple[float, ...]:
+        """The initial bias of each gate."""
+        raise NotImplementedError
+
     def reset_parameters(self) -> None:
         """Section 6.1: Xavier weights for each gate, biases 0, except 1 for the forget gate."""
         for weight_ih, weight_hh, *others in self.all_weights:
@@ -84,9 +87,11 @@ class _Baseline(nn.RNNBase):
             )
             xavier_gates_(list(blocks))
             biases = [other.detach() for other in others if other.dim() == 1]
-            # torch adds two biases, so only the first one gets the 1 of the forget gate.
-            for bias, open_gate in zip(biases, (self._forget_gate, None), strict=False):
-                bias_gates_(bias, rows, open_gate)
+            # torch adds two biases, so only the first one gets them.
+            for bias, values in zip(
+                biases, (self._gate_biases(), [0.0] * self._gates), strict=False
+            ):
+                bias_gates_(bias, values)
             xavier_gates_([(other.detach(), None) for other in others if other.dim() == 2])
         for name in self._learned_names:
             if hasattr(self, name):
@@ -231,9 +236,11 @@ class LSTM(_Baseline, nn.LSTM):
     """
 
     _learned_names = ("initial_hidden", "initial_cell")
-    _forget_gate = 1
     _gates = 4
     _run_direction = staticmethod(gated.lstm)
+
+    def _gate_biases(self) -> tuple[float, ...]:
+        return 0.0, 1.0, 0.0, 0.0  # the second is the forget gate
 
 
 class GRU(_Baseline, nn.GRU):
@@ -245,7 +252,6 @@ class GRU(_Baseline, nn.GRU):
     """
 
     _learned_names = ("initial_hidden",)
-    _forget_gate = None
     _gates = 3
     _run_direction = staticmethod(gated.gru)
 
@@ -253,10 +259,5 @@ class GRU(_Baseline, nn.GRU):
         self.gate_bias = gate_bias
         super().__init__(*args, **options)
 
-    def reset_parameters(self) -> None:
-        """As the base class, with `gate_bias` in the reset and update gates."""
-        super().reset_parameters()
-        for names in self._all_weights:
-            if "bias_ih" in " ".join(names):
-                gates = getattr(self, names[2]).detach()[: 2 * self.hidden_size]
-                gates.fill_(self.gate_bias)
+    def _gate_biases(self) -> tuple[float, ...]:
+        return self.gate_bias, self.gate_bias, 0.0

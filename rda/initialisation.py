@@ -1,6 +1,7 @@
 """Section 6.1: Xavier weights for each gate, biases 0, forget and discount biases 1."""
 
 import math
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -25,8 +26,7 @@ def xavier_gates_(weights: list[tuple[Tensor, Tensor | None]]) -> None:
 
 
 @torch.no_grad()
-def bias_gates_(bias: Tensor, hidden_size: int, open_gate: int | None) -> None:
-    """All biases 0, except 1 for the gate number `open_gate` (the forget or discount gate)."""
-    bias.zero_()
-    if open_gate is not None:
-        bias[open_gate * hidden_size : (open_gate + 1) * hidden_size] = 1.0
+def bias_gates_(bias: Tensor, values: Sequence[float]) -> None:
+    """Fill the biases of each gate with its value; forget and discount gates have 1, others 0."""
+    for block, value in zip(bias.chunk(len(values)), values, strict=True):
+        block.fill_(value)

@@ -84,8 +84,7 @@ class UnitModule(nn.Module):
         recurrent = weight_hh.split(self.hidden_size)
         xavier_gates_([(u, None), *zip(gated, recurrent, strict=True)])
         if bias is not None:
-            discount_gate = len(gated) if self.discount else None
-            bias_gates_(bias, self.hidden_size, discount_gate)
+            bias_gates_(bias, (0, 0, 0, 1) if self.discount else (0, 0, 0))
         for name, value in (("weight_ih", weight_ih), ("weight_hh", weight_hh), ("bias", bias)):
             if value is not None:
                 self._set(name + suffix, value)

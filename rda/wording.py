@@ -1,4 +1,6 @@
-"""Text from elsewhere, made fit to be shown."""
+"""Text and times, made fit to be shown."""
+
+from datetime import timedelta
 
 
 def printable(text: str) -> str:
@@ -7,3 +9,8 @@ def printable(text: str) -> str:
     return "".join(
         letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in line
     )
+
+
+def clock_time(seconds: float) -> str:
+    """Hours, minutes and seconds: 0:03:49."""
+    return str(timedelta(seconds=round(seconds)))

@@ -6,18 +6,17 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rda.analysis.inspection import STEPS_SHOWN, Inspection, save
+from rda.analysis.inspection import SEED, STEPS_SHOWN, Inspection, save
 from rda.analysis.internals import look_inside
 from rda.sequence import SequenceLayer
 from rda.training.loading import load
 from rda.training.record import Record
 from rda.training.running import read_files
 from rda.training.status import RecordError
+from rda.training.thinning import evenly
 
 UNITS_SHOWN = 48
 TELLING = ("alternating", "copy", "multicopy")
-SEED = 1705
-"""Of the sequence that is read."""
 
 
 def inspect_run(folder: Path | str, seed: int = SEED) -> Inspection:
@@ -77,7 +76,5 @@ def _rounded(values: Tensor) -> list[float]:
 
 def _of_units(values: Tensor, ordered_by: Tensor) -> list[list[float]]:
     """Some units, evenly taken after ordering them by how much they attend to new steps."""
-    order = ordered_by.mean(0).argsort().tolist()
-    count = min(UNITS_SHOWN, len(order))
-    chosen = [order[round(i * (len(order) - 1) / max(count - 1, 1))] for i in range(count)]
+    chosen = evenly(ordered_by.mean(0).argsort().tolist(), UNITS_SHOWN)
     return [[round(value, 3) for value in values[:STEPS_SHOWN, unit].tolist()] for unit in chosen]

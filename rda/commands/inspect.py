@@ -4,6 +4,7 @@ import argparse
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from rda.analysis.inspection import SEED, save
 from rda.commands.parser import Parser, UsageError, add_options, given_values, make
 from rda.commands.training import as_usage_errors
 from rda.settings import check_at_least
@@ -28,7 +29,7 @@ PICTURE = "inspection.png"
 class InspectOptions:
     """Which sequence, and where the run is."""
 
-    sequence: int = 1705
+    sequence: int = SEED
     """Seed of the sequence that is read."""
     runs_dir: Path = field(default_factory=default_runs)
     """Folder of runs ($RDA_RUNS)."""
@@ -50,7 +51,6 @@ def run(asked: argparse.Namespace, command: str) -> int:
     """Look inside, print the means, draw the picture."""
     from rich.console import Console
 
-    from rda.analysis.inspection import save
     from rda.analysis.looking import inspect_run
     from rda.files import write_atomically
     from rda.report.inspection import render_inspection

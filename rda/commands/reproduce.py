@@ -5,7 +5,6 @@ import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +15,7 @@ from rda.experiments.plan import Planned, SecondsPerStep, cost, in_order, make_p
 from rda.settings import check_at_least
 from rda.training.record import default_runs
 from rda.training.settings import default_name
+from rda.wording import clock_time
 
 if TYPE_CHECKING:
     import torch
@@ -170,11 +170,13 @@ def _show(
             sum(run.failed for run in mine),
             sum(run.missing and not run.begun for run in mine),
         ]
-        table.add_row(experiment.name, *map(str, counts), _time(left))
+        table.add_row(experiment.name, *map(str, counts), clock_time(left))
     console.print(table)
     total = sum(cost(run, seconds) for run in plan) / sharing.gain
     missing = sum(run.missing for run in plan)
-    console.print(f"{missing} runs to train, about {_time(total)} on this machine; {sharing.note}.")
+    console.print(
+        f"{missing} runs to train, about {clock_time(total)} on this machine; {sharing.note}."
+    )
     for run in plan:
         if run.failed:
             reason = run.problem or (run.status.reason if run.status else "")
@@ -226,7 +228,3 @@ def _train(
         console.print("Interrupted; everything is saved, the same command goes on from here.")
         return 130
     return 1 if board.failed else 0
-
-
-def _time(seconds: float) -> str:
-    return str(timedelta(seconds=round(seconds)))

@@ -1,7 +1,7 @@
 """The experiments of the paper by name, each as the runs that it takes."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from rda.experiments.paper import TABLES, Table
@@ -43,7 +43,7 @@ def experiments(seeds: int | None = None, small: bool = False) -> dict[str, Expe
             "activations",
             "Section 6.2: choices of f_a and f_o",
             tuple(
-                _seeded(size(task, unit), seed)
+                with_changes(size(task, unit), {"seed": seed})
                 for seed in range(seeds or ACTIVATION_SEEDS)
                 for task in ACTIVATION_TASKS
                 for unit in RDA_LABELS
@@ -81,7 +81,9 @@ def runs_by_name(found: Iterable[Experiment]) -> dict[str, RunSettings]:
 
 def _table(table: Table, seeds: int, size: Any) -> Experiment:
     runs = tuple(
-        _seeded(size(table.task, unit), seed) for seed in range(seeds) for unit in COMPARED
+        with_changes(size(table.task, unit), {"seed": seed})
+        for seed in range(seeds)
+        for unit in COMPARED
     )
     return Experiment(table.name, f"Table {table.number}, {table.caption}", runs)
 
@@ -94,7 +96,3 @@ def _study(study: Study, seeds: int | None) -> Experiment:
         for unit in variant.units
     )
     return Experiment(study.name, study.title, runs)
-
-
-def _seeded(settings: RunSettings, seed: int) -> RunSettings:
-    return replace(settings, recipe=replace(settings.recipe, seed=seed))

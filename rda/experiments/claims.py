@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 from rda.analysis.lemma import Demand
-from rda.experiments.catalogue import LEMMA_LENGTHS
+from rda.experiments.catalogue import ACTIVATION_TASKS, LEMMA_LENGTHS
 from rda.experiments.evidence import Cell, Evidence
+from rda.experiments.protocol import RDAS
 
 Judgement = Literal["confirmed", "partly", "not confirmed", "not run"]
 
-RDAS = ("RDA-exp-tanh", "RDA-sigmoid-id")
 SINGLE = ("addition", "classify-length", "copy")
 """Tasks with one thing to remember and a goal; the two MNIST tasks have an accuracy instead."""
 DIGITS = ("mnist", "mnist-permuted")
@@ -188,7 +188,7 @@ def relu_fails(median: Medians) -> Verdict:
                 math.isinf(median.activation(task, unit)),
                 median.told_activation(task, unit),
             )
-            for task in ("addition", "multicopy")
+            for task in ACTIVATION_TASKS
             for unit in ("RDA-relu-tanh", "RDA-relu-id")
         ]
     )
@@ -200,7 +200,7 @@ def relu_fails(median: Medians) -> Verdict:
 )
 def softplus_more_stable(median: Medians) -> Verdict:
     checks = []
-    for task in ("addition", "multicopy"):
+    for task in ACTIVATION_TASKS:
         for end in ("tanh", "id"):
             soft, relu = (median.died(task, f"RDA-{f_a}-{end}") for f_a in ("softplus", "relu"))
             text = f"{task}, {end}: softplus misses the goal in {soft} runs, ReLU in {relu}"
@@ -214,7 +214,7 @@ def softplus_more_stable(median: Medians) -> Verdict:
 )
 def softplus_behind(median: Medians) -> Verdict:
     checks = []
-    for task in ("addition", "multicopy"):
+    for task in ACTIVATION_TASKS:
         best = min(median.activation(task, f"RDA-softplus-{end}") for end in ("tanh", "id"))
         others = max(median.activation(task, unit) for unit in RDAS)
         units = ("RDA-softplus-tanh", "RDA-softplus-id", *RDAS)
@@ -248,7 +248,7 @@ def _better_end(median: Medians, attention: str, better: str, other: str) -> Ver
                     task, f"RDA-{attention}-{better}", f"RDA-{attention}-{other}"
                 ),
             )
-            for task in ("addition", "multicopy")
+            for task in ACTIVATION_TASKS
         ]
     )
 

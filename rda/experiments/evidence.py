@@ -10,7 +10,7 @@ from typing import Literal
 from rda.analysis import inspection
 from rda.analysis.inspection import Inspection
 from rda.experiments.catalogue import experiments, runs_by_name
-from rda.experiments.paper import TABLES, Published, Table, find_table
+from rda.experiments.paper import Published, Table, find_table
 from rda.experiments.plan import Planned, make_plan
 from rda.experiments.protocol import Study, Variant
 from rda.labels import COMPARED
@@ -132,9 +132,9 @@ class Cell:
 class Evidence:
     """All runs of the paper's experiments in a folder of runs."""
 
-    def __init__(self, folder: Path, small: bool = False) -> None:
+    def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.experiments = experiments(small=small)
+        self.experiments = experiments()
         runs = runs_by_name(self.experiments.values())
         self.plan = {run.name: run for run in make_plan(runs, folder)}
         self._runs: dict[str, list[Planned]] = {}
@@ -163,7 +163,8 @@ class Evidence:
 
     def cell(self, task: str, unit: str) -> Cell:
         """The cell of a table."""
-        table = next(table for table in TABLES if table.task == task)
+        table = find_table(task)
+        assert table is not None
         return self.cells(table)[unit]
 
     def activation(self, task: str, unit: str) -> Cell:
@@ -172,12 +173,11 @@ class Evidence:
 
     def lemma(self, unit: str, length: int) -> Cell:
         """The runs of the alternating task of one length."""
-        runs = [
-            run
-            for run in self.runs_of("lemma-1")
-            if getattr(run.settings.task, "length", 0) == length
-        ]
-        return _cell("alternating", unit, "goal_step", None, runs)
+        return _cell("alternating", unit, "goal_step", None, self._lemma_runs(length))
+
+    def _lemma_runs(self, length: int) -> list[Planned]:
+        found = self.runs_of("lemma-1")
+        return [run for run in found if getattr(run.settings.task, "length", 0) == length]
 
     def highest_attention(self, unit: str, length: int) -> float | None:
         """The highest log a_t of a trained unit while it gave two answers in turn."""
@@ -186,10 +186,8 @@ class Evidence:
 
     def lemma_inspection(self, unit: str, length: int) -> Inspection | None:
         """What the first run of a unit on one length of the alternating task looked at."""
-        for run in self.runs_of("lemma-1"):
-            settings = run.settings
-            same = settings.unit == unit and getattr(settings.task, "length", 0) == length
-            if same and settings.recipe.seed == 0:
+        for run in self._lemma_runs(length):
+            if run.settings.unit == unit and run.settings.recipe.seed == 0:
                 return inspection.read(self.folder / run.name)
         return None
 

@@ -1,7 +1,6 @@
 """Trains many runs, several at a time, each in a process of its own, until a time is over."""
 
 import os
-import shlex
 import signal
 import subprocess
 import sys
@@ -140,8 +139,3 @@ def _status(folder: Path) -> Status | None:
         return Record(folder).status
     except RecordError:
         return None
-
-
-def command_of(run: Planned, folder: Path) -> str:
-    """The command that trains one run by itself."""
-    return shlex.join(["rda", *train_line(run.settings), "--runs-dir", str(folder)])

@@ -32,9 +32,6 @@ class Sharing:
     note: str
 
 
-ALONE = Sharing(1, 1.0, {}, "one run at a time")
-
-
 @contextmanager
 def shared_gpu(workers: int = 0) -> Iterator[Sharing]:
     """Start the service for as long as the context lasts; `workers` 0 is our choice."""

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Sequence
-from datetime import timedelta
 from types import TracebackType
 
 from rich.console import Console
@@ -12,6 +11,7 @@ from rich.table import Table
 from rda.experiments.plan import Planned, SecondsPerStep
 from rda.experiments.schedule import Working
 from rda.training.status import Status
+from rda.wording import clock_time
 
 SECONDS_BETWEEN_LINES = 20.0
 """Where the output is not a terminal, a line is printed this often."""
@@ -77,7 +77,7 @@ class Board:
 
     def summary(self) -> str:
         """How many runs have ended."""
-        spent = timedelta(seconds=round(time.monotonic() - self._started))
+        spent = clock_time(time.monotonic() - self._started)
         failed = f", {self.failed} failed" if self.failed else ""
         return f"{self._ended} of {self._total} runs have ended in {spent}{failed}."
 
@@ -89,9 +89,11 @@ class Board:
         for one in working:
             done = one.status.step if one.status else 0
             left += max(one.run.expected_steps - done, 1) * self._seconds[one.run.name]
-        text = f"{self._ended} of {self._total} runs ended, about {_time(left / self._gain)} left"
+        text = (
+            f"{self._ended} of {self._total} runs ended, about {clock_time(left / self._gain)} left"
+        )
         if self._deadline < float("inf"):
-            text += f", budget {_time(max(self._deadline - now, 0))}"
+            text += f", budget {clock_time(max(self._deadline - now, 0))}"
         return text
 
     def _table(self, working: Sequence[Working], now: float) -> Table:
@@ -108,7 +110,3 @@ class Board:
 
 def _step(one: Working) -> str:
     return f"{one.status.step:,}" if one.status else "starting"
-
-
-def _time(seconds: float) -> str:
-    return str(timedelta(seconds=round(seconds)))

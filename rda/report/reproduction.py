@@ -14,15 +14,14 @@ from rda.experiments.evidence import Cell, Evidence
 from rda.experiments.lines import train_line
 from rda.experiments.paper import TABLES, Table
 from rda.experiments.plan import Planned
-from rda.experiments.protocol import Study
+from rda.experiments.protocol import RDAS, Study
 from rda.experiments.studies import Reading, all_readings
-from rda.labels import COMPARED, RDA_LABELS
+from rda.labels import RDA_LABELS
 from rda.report.colours import unit_colours
 from rda.report.curves import Curve, Panel, panel_of
 from rda.report.points import Points
 from rda.report.reading import read_run
 from rda.report.wording import MISSING, duration, shown
-from rda.tasks import find_task
 from rda.training.record import Record
 from rda.training.status import RecordError
 
@@ -54,8 +53,6 @@ class LemmaRow:
     cell: Cell
     highest: float | None
     """The highest attention logit of the first run, while it read one sequence."""
-    needed: float
-    """The attention logit that an RWA needs in the end, from features of at most one."""
 
 
 @dataclass(frozen=True)
@@ -182,7 +179,6 @@ def _lemma_rows(evidence: Evidence) -> list[LemmaRow]:
             length,
             evidence.lemma(unit, length),
             evidence.highest_attention(unit, length),
-            DEMAND.log_attention(length)[-1],
         )
         for unit in LEMMA_UNITS
         for length in LEMMA_LENGTHS
@@ -212,17 +208,12 @@ def _over_steps(values: Sequence[float]) -> Points:
 
 def _inspected(evidence: Evidence) -> Inspection | None:
     """Of the first RDA whose inside is recorded."""
-    for unit in COMPARED:
-        for run in evidence.runs_of(f"table-{_number(INSPECTED)}"):
-            if run.settings.unit == unit and unit.startswith("RDA"):
-                found = inspection.read(evidence.folder / run.name)
-                if found is not None:
-                    return found
+    for unit in RDAS:
+        for outcome in evidence.cell(INSPECTED, unit).outcomes:
+            found = inspection.read(evidence.folder / outcome.name)
+            if found is not None:
+                return found
     return None
-
-
-def _number(task: str) -> int:
-    return next(table.number for table in TABLES if table.task == task)
 
 
 def _run_row(evidence: Evidence, run: Planned) -> RunRow:
@@ -252,12 +243,6 @@ def _last_start(folder: Path) -> dict[str, object]:
     except RecordError:
         return {}
     return starts[-1] if starts else {}
-
-
-def goal_of(table: Table) -> str:
-    """The goal of a table's task in words, empty where it has none."""
-    goal = find_task(table.task).goal
-    return "" if goal is None else str(goal)
 
 
 def factor(value: float | None) -> str:

@@ -8,7 +8,7 @@ Evaluations are all kept; checkpoints and weights are removed.
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from rda.files import write_atomically
 from rda.training import checkpoint
@@ -34,6 +34,7 @@ STEPS_KEPT = 300
 TIMINGS_KEPT = 40
 
 Row = dict[str, Any]
+Item = TypeVar("Item")
 
 
 def thin(folder: Path) -> None:
@@ -59,7 +60,7 @@ def thin(folder: Path) -> None:
         goals = {status.goal_step, status.trailing_goal_step}
         metrics, timing = list(rows(folder / METRICS)), list(rows(folder / TIMING))
         _write(folder / METRICS, _few(metrics, goals))
-        _write(folder / TIMING, _spread(timing, TIMINGS_KEPT))
+        _write(folder / TIMING, evenly(timing, TIMINGS_KEPT))
         checkpoint.clear(folder / CHECKPOINTS)
         (folder / MODEL).unlink(missing_ok=True)
         final = replace(status, thinned=True, sealed=True)
@@ -79,7 +80,7 @@ def _few(found: Sequence[Row], goals: set[int | None]) -> Iterator[Row]:
         yield from found
         return
     steps = [row for row in found if "loss" in row]
-    kept = {row["step"] for row in _spread(steps, STEPS_KEPT)} | goals
+    kept = {row["step"] for row in evenly(steps, STEPS_KEPT)} | goals
     waiting: list[Row] = []
     for row in found:
         if "loss" not in row:
@@ -99,7 +100,7 @@ def _means(waiting: Sequence[Row]) -> Row:
     }
 
 
-def _spread(found: Sequence[Row], most: int) -> list[Row]:
+def evenly(found: Sequence[Item], most: int) -> list[Item]:
     """Evenly spread, the first and the last among them."""
     if len(found) <= most:
         return list(found)

@@ -1,6 +1,7 @@
 """rda inspect: a trained unit reads one sequence."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -22,8 +23,6 @@ LIMITS = Limits(steps=2, stop_at="never")
 
 
 def trained(folder, task, unit="RDA-exp-tanh", **recipe):
-    from dataclasses import replace
-
     settings = RunSettings(task, unit, replace(TINY, **recipe), LIMITS)
     running.train(settings, folder, device="cpu")
     return folder

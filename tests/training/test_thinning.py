@@ -1,5 +1,6 @@
 """A thinned record is small, says what it was, and cannot be taken for one to continue."""
 
+import shutil
 import signal
 
 import pytest
@@ -23,8 +24,6 @@ def whole(tmp_path_factory):
 
 @pytest.fixture
 def folder(whole, tmp_path):
-    import shutil
-
     return shutil.copytree(whole, tmp_path / "run")
 
 
@@ -103,8 +102,6 @@ def test_a_kill_in_any_write_leaves_what_the_next_call_completes(whole, folder, 
     thinning.thin(folder)
     wanted = {name: (folder / name).read_bytes() for name in (METRICS, TIMING, STATUS)}
     original = thinning.write_atomically
-    import shutil
-
     for deadly in range(1, 6):
         shutil.rmtree(folder)
         shutil.copytree(whole, folder)
