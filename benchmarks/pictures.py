@@ -1,10 +1,8 @@
 """The pictures of benchmarks/README.md."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from end_to_end import compare
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
@@ -12,8 +10,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
 
 from rda.report.colours import COLOURS
-from rda.report.figure import INK, draw_panels, figure_style, save_png
-from rda.training.record import Record
+from rda.report.figure import INK, figure_style, save_png
 
 SHOWN = {"RDA-exp-tanh": COLOURS["RDA-exp-tanh"], "nn.LSTM": COLOURS["LSTM"]}
 DASHES: dict[str, Any] = {"fp32": "-", "tf32": (0, (5, 2)), "bf16": (0, (1, 1.2))}
@@ -80,9 +77,3 @@ def _plain_numbers(*axes: Axis) -> None:
     for axis in axes:
         axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
         axis.set_minor_formatter(NullFormatter())
-
-
-def draw_curves(path: Path, records: Sequence[Record]) -> None:
-    """The metric of each task over steps, one line for each run."""
-    titled = [(each.task.title, each.panels[-1]) for each in compare(records)]
-    path.write_bytes(draw_panels([(f"{name}: {panel.title}", panel) for name, panel in titled]))

@@ -1,6 +1,6 @@
 """Recorded results as text and pictures: benchmarks/README.md is made here and nowhere else.
 
-python benchmarks/table.py    makes it again, from results/*.json and ../results/h200
+python benchmarks/table.py    makes it again, from results/*.json
 """
 
 import json
@@ -8,13 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import cpu_table
-import end_to_end
 import gpu_table
 import pictures
 
 FOLDER = Path(__file__).parent
-RESULTS, RUNS = FOLDER / "results", FOLDER.parent / "results" / "h200"
-CURVES = RESULTS / "h200-curves.png"
+RESULTS = FOLDER / "results"
 
 
 def publish() -> None:
@@ -22,9 +20,6 @@ def publish() -> None:
     for path, results in _records():
         if "grid" in results.get("parts", {}):
             pictures.draw_grid(path.with_suffix(".png"), results["parts"]["grid"])
-    records = end_to_end.read(RUNS)
-    if records:
-        pictures.draw_curves(CURVES, records)
     (FOLDER / "README.md").write_text(render_readme())
 
 
@@ -34,10 +29,6 @@ def render_readme() -> str:
     for path, results in _records():
         picture = f"![A training step over units and over batch size](results/{path.stem}.png)"
         parts.append(f"## Recorded: {path.stem}\n\n{render_results(results, picture)}")
-    records = end_to_end.read(RUNS)
-    if records:
-        parts.append(f"## Whole runs\n\n{end_to_end.render(records)}")
-        parts.append(f"![Learning curves of the five units](results/{CURVES.name})")
     return "\n\n".join(parts) + "\n"
 
 

@@ -1,10 +1,13 @@
 """What all tests share: a clean start for each test, seeded numbers, a random order on request."""
 
+import importlib
 import itertools
 import os
 import random
 import sys
 from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
 
 # OpenMP reads this when torch is imported. Threads that spin while they wait would take the cores
 # from the other test processes: on a busy machine tests with two threads took twenty times longer.
@@ -103,3 +106,10 @@ def randn() -> Callable[..., torch.Tensor]:
         return torch.randn(*shape, generator=generator, dtype=torch.float64).to(dtype)
 
     return draw
+
+
+@pytest.fixture
+def publish(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """The tool that writes what the repository says about its recorded runs."""
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "tools"))
+    return importlib.import_module("publish")

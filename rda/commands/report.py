@@ -36,18 +36,14 @@ def run(asked: argparse.Namespace, command: str) -> int:
     """Write the report and say what it holds."""
     from rich.console import Console
 
-    from rda.files import write_atomically
     from rda.report.reproduction import build_reproduction
-    from rda.report.reproduction_page import render_reproduction, render_reproduction_markdown
+    from rda.report.writing import write_reproduction
 
     options: ReportOptions = make(ReportOptions, given_values(asked, ReportOptions))
     if not options.runs_dir.is_dir():
         raise UsageError(f"there is no folder {options.runs_dir}: --runs-dir names one with runs")
     paper = build_reproduction(options.runs_dir)
-    options.out.mkdir(parents=True, exist_ok=True)
-    page, text = options.out / "index.html", options.out / "report.md"
-    write_atomically(page, render_reproduction(paper).encode(errors="replace"))
-    write_atomically(text, render_reproduction_markdown(paper).encode(errors="replace"))
+    page, text = write_reproduction(options.out, paper)
     console = Console()
     for line in (paper.headline, f"page: {page}", f"text: {text}"):
         console.print(line, markup=False, highlight=False, soft_wrap=True)

@@ -46,8 +46,8 @@ class Watcher(Protocol):
     def looked(self, working: Sequence[Working], waiting: int) -> None:
         """Called several times a second."""
 
-    def ended(self, run: Planned, status: Status | None, said: str) -> None:
-        """Called when the process of a run has ended; `said` is the last line it printed."""
+    def ended(self, one: Working, status: Status | None) -> None:
+        """Called when the process of a run has ended; `status` is None if it recorded nothing."""
 
 
 @dataclass
@@ -118,7 +118,7 @@ class Schedule:
                 self.inspect(folder)
                 if self.thinned:
                     thin(folder)
-            watcher.ended(one.run, status, one.said())
+            watcher.ended(one, status)
             one.output.close()
 
     def _stop(self, watcher: Watcher) -> None:

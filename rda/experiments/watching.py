@@ -13,6 +13,8 @@ from rda.experiments.schedule import Working
 from rda.training.status import Status
 from rda.wording import clock_time
 
+INTERRUPTED = 130
+"""The exit code of a run that was asked to stop."""
 SECONDS_BETWEEN_LINES = 20.0
 """Where the output is not a terminal, a line is printed this often."""
 
@@ -64,16 +66,18 @@ class Board:
             steps = ", ".join(f"{one.run.name} {_step(one)}" for one in working)
             self._print(f"{self._progress(working, now)}: {steps}")
 
-    def ended(self, run: Planned, status: Status | None, said: str) -> None:
+    def ended(self, one: Working, status: Status | None) -> None:
         """Print how a run has ended."""
-        good = status is not None and status.state not in ("failed", "killed", "running")
-        self._ended += good and status is not None and status.ended
-        self.failed += not good
+        if status is None or status.state in ("failed", "killed", "running"):
+            # Interrupted while it was starting, it has recorded nothing and lost nothing.
+            self.failed += one.process.returncode != INTERRUPTED
+            self._print(f"{one.run.name}: {one.said()}")
+            return
+        self._ended += status.ended
         rate = ""
-        if status is not None and status.seconds:
+        if status.seconds:
             rate = f" ({status.step} steps, {status.step / status.seconds:.3g} steps/s)"
-        reason = f"{status.state}, {status.reason}{rate}" if status is not None and good else said
-        self._print(f"{run.name}: {reason}")
+        self._print(f"{one.run.name}: {status.state}, {status.reason}{rate}")
 
     def summary(self) -> str:
         """How many runs have ended."""

@@ -11,16 +11,17 @@ MARKUP = re.compile(r"[\\`*\[\]|]|(?<!\w)_|_(?!\w)|<(?! )")
 def render_markdown(comparison: Comparison) -> str:
     """The goal, the table, what differs from the usual settings, and the headline."""
     lines = [] if comparison.goal is None else [f"Goal: {escaped(str(comparison.goal))}.", ""]
-    lines.append(_line("unit", *comparison.columns))
+    lines.append(table_row("unit", *comparison.columns))
     lines.append("|---|" + "---:|" * (len(comparison.columns) - 1) + "---|")
-    lines += [_line(row.label, *row.cells) for row in comparison.rows]
+    lines += [table_row(row.label, *row.cells) for row in comparison.rows]
     notes = [f"{row.label}: {row.note}" for row in comparison.rows if row.note]
     for note in filter(None, (comparison.difference_note, *notes)):
         lines += ["", escaped(f"{note[0].upper()}{note[1:]}.")]
     return "\n".join([*lines, "", escaped(comparison.headline)])
 
 
-def _line(*cells: str) -> str:
+def table_row(*cells: str) -> str:
+    """One row of a table."""
     return f"| {' | '.join(map(escaped, cells))} |"
 
 

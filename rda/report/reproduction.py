@@ -145,9 +145,9 @@ def _cost(evidence: Evidence, table: Table) -> str:
     seconds, unknown = evidence.cost_left(table.name)
     if not missing:
         return ""
-    runs = f"{missing} runs are missing"
+    runs = "1 run is missing" if missing == 1 else f"{missing} runs are missing"
     if unknown == missing:
-        return f"{runs}; what they cost is not known: none of this task is recorded."
+        return f"{runs}; the cost is not known: none of this task is recorded."
     more = f", without {unknown} of which none is recorded" if unknown else ""
     return f"{runs}, about {duration(seconds)} on the recorded hardware{more}."
 

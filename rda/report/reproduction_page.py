@@ -1,14 +1,12 @@
-"""The reproduction as one HTML file that asks for nothing else, and as Markdown."""
+"""The reproduction as one HTML file that asks for nothing else."""
 
 import base64
-from collections.abc import Iterator
 
-from rda.experiments.evidence import FACTOR, MARGIN, Cell
+from rda.experiments.evidence import FACTOR, MARGIN
 from rda.labels import UNIT_LABELS
 from rda.report.chart import over_steps
 from rda.report.colours import unit_colours
 from rda.report.inspection import render_inspection
-from rda.report.markdown import escaped
 from rda.report.page import render, resource
 from rda.report.reproduction import DEMAND, Reproduction, factor
 from rda.report.wording import duration
@@ -62,55 +60,3 @@ def _of_unit(unit: str) -> str:
 def _hiding(box: str, what: str) -> str:
     """The rule that hides what belongs to a box that is not checked; it needs no script."""
     return f"body:has(#{box}:not(:checked)) {what} {{ display: none; }}\n"
-
-
-def render_reproduction_markdown(paper: Reproduction) -> str:
-    """The tables, the claims and what is missing."""
-    return "\n".join(_lines(paper)) + "\n"
-
-
-def _lines(paper: Reproduction) -> Iterator[str]:
-    yield from ("# The paper, reproduced", "", escaped(paper.headline), "")
-    for view in paper.tables:
-        yield from (f"## {view.title}", "", escaped(view.table.caption), "")
-        yield from results_table(view.cells)
-        yield ""
-    yield from ("## Claims", "", "| claim | where | verdict | evidence |", "|---|---|---|---|")
-    for claim, verdict in paper.claims:
-        yield _row(claim.text, claim.place, verdict.judgement, verdict.evidence)
-    for task, cells in paper.activations.items():
-        yield from ("", f"## Section 6.2 on {task}", "", "| unit | steps to the goal | runs |")
-        yield "|---|---:|---:|"
-        for cell in cells:
-            yield _row(cell.unit, cell.text, f"{len(cell.outcomes)} of {cell.wanted}")
-    yield from ("", "## Lemma 1", "")
-    yield "| unit | length | steps to learn it | highest log attention |"
-    yield "|---|---:|---:|---:|"
-    for row in paper.lemma:
-        highest = "" if row.highest is None else f"{row.highest:.1f}"
-        yield _row(row.unit, str(row.length), row.cell.text, highest)
-    yield from ("", "## What the paper leaves open", "")
-    yield "| task | settings | steps to the goal | distance | as chosen |"
-    yield "|---|---|---|---:|---:|"
-    for _, readings in paper.studies:
-        for reading in readings:
-            steps = ", ".join(f"{cell.unit} {cell.text}" for cell in reading.cells)
-            far = factor(reading.distance), factor(reading.chosen_distance)
-            yield _row(reading.task, reading.changes, steps, *far)
-    if paper.short:
-        yield from ("", "## Not run yet", "")
-        yield from (f"- {escaped(line)}" for line in paper.short)
-
-
-def results_table(cells: tuple[Cell, ...]) -> Iterator[str]:
-    """One table of the paper beside our numbers."""
-    yield "| unit | paper | ours | verdict |"
-    yield "|---|---:|---:|---|"
-    for cell in cells:
-        verdict = cell.kind if cell.kind == "not run" else f"{cell.kind}, {cell.comparison}"
-        missing = f"; {cell.missing}" if cell.missing and cell.kind != "not run" else ""
-        yield _row(cell.unit, str(cell.published), cell.text, f"{verdict}{missing}")
-
-
-def _row(*cells: str) -> str:
-    return f"| {' | '.join(map(escaped, cells))} |"

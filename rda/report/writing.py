@@ -7,6 +7,9 @@ from rda.files import write_atomically
 from rda.report.comparison import Comparison
 from rda.report.figure import render_png
 from rda.report.page import render_page
+from rda.report.reproduction import Reproduction
+from rda.report.reproduction_markdown import render_reproduction_markdown
+from rda.report.reproduction_page import render_reproduction
 
 
 class ReportPaths(NamedTuple):
@@ -26,3 +29,12 @@ def write_report(folder: Path, comparison: Comparison, command: str = "") -> Rep
     write_atomically(paths.picture, render_png(comparison))
     write_atomically(paths.page, render_page(comparison, command).encode(errors="replace"))
     return paths
+
+
+def write_reproduction(folder: Path, paper: Reproduction) -> tuple[Path, Path]:
+    """Write index.html and the same as report.md into `folder`, which is made if need be."""
+    page, text = folder / "index.html", folder / "report.md"
+    folder.mkdir(parents=True, exist_ok=True)
+    write_atomically(page, render_reproduction(paper).encode(errors="replace"))
+    write_atomically(text, render_reproduction_markdown(paper).encode(errors="replace"))
+    return page, text

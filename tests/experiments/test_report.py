@@ -16,7 +16,8 @@ from rda.cli import main
 from rda.experiments.catalogue import experiments
 from rda.experiments.claims import CLAIMS
 from rda.report.reproduction import build_reproduction
-from rda.report.reproduction_page import render_reproduction, render_reproduction_markdown
+from rda.report.reproduction_markdown import render_reproduction_markdown
+from rda.report.reproduction_page import render_reproduction
 
 CHROMIUM = shutil.which("chromium") or ""
 
@@ -101,7 +102,7 @@ def test_what_was_not_run_says_so(tmp_path):
     assert "Not run." in page
     assert text.count("| not run | not run |") == 30
     assert "5 of 5 seeds not run" in text
-    assert "25 runs are missing; what they cost is not known" in page
+    assert "25 runs are missing; the cost is not known" in page
     assert paper.short
 
 
@@ -122,7 +123,7 @@ def test_the_command_writes_both(tmp_path, capsys):
     shutil.rmtree(tmp_path / "runs" / "addition-RWA-seed1")  # others took 5 s for 1,735 steps
     assert main(line) == 0
     told = (tmp_path / "out" / "report.md").read_text()
-    assert "Table 1: RWA 1 of 5 seeds not run. 1 runs are missing, about 5.0 s on" in told
+    assert "Table 1: RWA 1 of 5 seeds not run. 1 run is missing, about 5.0 s on" in told
     assert (tmp_path / "out" / "index.html").exists()
     assert (tmp_path / "out" / "report.md").read_text().startswith("# The paper, reproduced")
     assert main(["report", "--runs-dir", str(tmp_path / "nothing")]) == 2

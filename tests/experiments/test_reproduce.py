@@ -1,22 +1,27 @@
 """rda reproduce: many runs, each in its own process; stopped and continued."""
 
+import io
 import os
 import re
 import signal
 import stat
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from rich.console import Console
 
 from rda.cli import main
 from rda.experiments import catalogue, sharing
 from rda.experiments.catalogue import Experiment
 from rda.experiments.plan import make_plan
-from rda.experiments.schedule import Schedule
+from rda.experiments.schedule import Schedule, Working
 from rda.experiments.sharing import Sharing, shared_gpu
+from rda.experiments.watching import Board
 from rda.settings import Limits, Recipe
 from rda.tasks.addition import Addition
 from rda.training.record import METRICS, Record
@@ -48,8 +53,8 @@ class Told:
         self.most = max(self.most, len(working))
         self.act(working)
 
-    def ended(self, run, status, said):
-        self.states[run.name] = (status.state if status else None, said)
+    def ended(self, one, status):
+        self.states[one.run.name] = (status.state if status else None, one.said())
 
 
 def has_stepped(folder, one):
@@ -97,6 +102,18 @@ def test_at_the_end_of_the_budget_everything_is_saved_and_goes_on_as_if_nothing_
         train(run, tmp_path / "whole", device="cpu", threads=1, force=True)
         content = (tmp_path / "parts" / default_name(run) / METRICS).read_bytes()
         assert content == (tmp_path / "whole" / METRICS).read_bytes()
+
+
+@pytest.mark.parametrize(("code", "failed"), [(130, 0), (1, 1)])
+def test_a_run_that_is_stopped_while_it_starts_has_not_failed(tmp_path, code, failed):
+    (run,) = schedule(tmp_path, runs(1)).queue
+    console = Console(file=io.StringIO())
+    board = Board(console, [run], lambda settings: 1.0, 1.0, float("inf"))
+    with tempfile.TemporaryFile() as output:
+        output.write(b"rda: as told")
+        board.ended(Working(run, SimpleNamespace(returncode=code), output), None)
+    assert board.failed == failed
+    assert f"{run.name}: rda: as told" in console.file.getvalue()
 
 
 def test_ctrl_c_saves_and_says_so(tmp_path):

@@ -150,7 +150,8 @@ def test_a_browser_runs_our_script_and_nothing_else(records):
         if meta.get("http-equiv") == "Content-Security-Policy"
     )
     allowed = dict(part.strip().split(" ", 1) for part in policy.split(";"))
-    assert allowed.keys() == {"default-src", "style-src", "script-src"}
+    assert allowed.keys() == {"default-src", "img-src", "style-src", "script-src"}
+    assert allowed["img-src"] == "data:"
     assert allowed["default-src"] == "'none'"
     for kind in ("script", "style"):
         digest = hashlib.sha256(page.code[kind].encode()).digest()

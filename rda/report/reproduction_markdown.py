@@ -1,0 +1,96 @@
+"""The reproduction as Markdown: all of it, and the part of it that a README shows."""
+
+from collections.abc import Iterator
+
+from rda.experiments.claims import Judgement
+from rda.experiments.evidence import Cell
+from rda.labels import COMPARED
+from rda.report.markdown import escaped, table_row
+from rda.report.reproduction import Reproduction, factor
+from rda.tasks import all_tasks
+
+
+def render_reproduction_markdown(paper: Reproduction) -> str:
+    """The tables, the claims and what is missing."""
+    return "\n".join(_lines(paper)) + "\n"
+
+
+def render_results(paper: Reproduction) -> str:
+    """One table of our medians beside the published numbers, and the claims that did not hold."""
+    return "\n".join(_results(paper)) + "\n"
+
+
+def _lines(paper: Reproduction) -> Iterator[str]:
+    yield from ("# The paper, reproduced", "", escaped(paper.headline), "")
+    for view in paper.tables:
+        yield from (f"## {view.title}", "", escaped(view.table.caption), "")
+        yield from _table(view.cells)
+        yield ""
+    yield from ("## Claims", "", "| claim | where | verdict | evidence |", "|---|---|---|---|")
+    for claim, verdict in paper.claims:
+        yield table_row(claim.text, claim.place, verdict.judgement, verdict.evidence)
+    for task, cells in paper.activations.items():
+        yield from ("", f"## Section 6.2 on {task}", "", "| unit | steps to the goal | runs |")
+        yield "|---|---:|---:|"
+        for cell in cells:
+            yield table_row(cell.unit, cell.text, f"{len(cell.outcomes)} of {cell.wanted}")
+    yield from ("", "## Lemma 1", "")
+    yield "| unit | length | steps to learn it | highest log a |"
+    yield "|---|---:|---:|---:|"
+    for row in paper.lemma:
+        highest = "" if row.highest is None else f"{row.highest:.1f}"
+        yield table_row(row.unit, str(row.length), row.cell.text, highest)
+    yield from ("", "## What the paper leaves open", "")
+    yield "| task | settings | steps to the goal | distance | as chosen |"
+    yield "|---|---|---|---:|---:|"
+    for _, readings in paper.studies:
+        for reading in readings:
+            known = [f"{cell.unit} {cell.text}" for cell in reading.cells if cell.outcomes]
+            far = factor(reading.distance), factor(reading.chosen_distance)
+            yield table_row(reading.task, reading.changes, ", ".join(known) or "not run", *far)
+    if paper.short:
+        yield from ("", "## Not run yet", "")
+        yield from (f"- {escaped(line)}" for line in paper.short)
+
+
+def _table(cells: tuple[Cell, ...]) -> Iterator[str]:
+    """One table of the paper beside our numbers."""
+    yield "| unit | paper | ours | verdict |"
+    yield "|---|---:|---:|---|"
+    for cell in cells:
+        verdict = cell.kind if cell.kind == "not run" else f"{cell.kind}, {cell.comparison}"
+        missing = f"; {cell.missing}" if cell.missing and cell.kind != "not run" else ""
+        yield table_row(cell.unit, str(cell.published), cell.text, f"{verdict}{missing}")
+
+
+def _results(paper: Reproduction) -> Iterator[str]:
+    yield from (escaped(paper.headline), "")
+    yield table_row("steps to the goal, or test accuracy", *COMPARED)
+    yield "|---|" + "---:|" * len(COMPARED)
+    for view in paper.tables:
+        by_unit = {cell.unit: cell for cell in view.cells}
+        title = all_tasks()[view.table.task].title
+        yield table_row(title, *(_beside(by_unit[unit]) for unit in COMPARED))
+    if any(map(_is_short, paper.cells)):
+        yield from ("", "\\* So far with fewer seeds.")
+    for judgement, heading in _HEADINGS.items():
+        found = [(claim, one) for claim, one in paper.claims if one.judgement == judgement]
+        if found:
+            yield from ("", heading, "")
+            for claim, verdict in found:
+                said = f"{claim.text.rstrip('.')} ({claim.place}). Ours: {verdict.evidence}."
+                yield f"- {escaped(said)}"
+
+
+_HEADINGS: dict[Judgement, str] = {
+    "not confirmed": "What the paper says and our runs do not confirm:",
+    "partly": "What they confirm in part:",
+}
+
+
+def _beside(cell: Cell) -> str:
+    return f"{cell.middle}{'*' if _is_short(cell) else ''} ({cell.published})"
+
+
+def _is_short(cell: Cell) -> bool:
+    return bool(cell.outcomes and cell.missing)

@@ -1,0 +1,125 @@
+"""Write again what this repository says about its recorded runs; nothing is trained.
+
+    .venv/bin/python tools/publish.py
+
+The README of results/, the results in the README, the demo's picture and page in docs/demo, and
+the report on the paper in docs/report.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from rda.report.comparison import Comparison, build_comparison
+from rda.report.markdown import render_markdown
+from rda.report.reproduction import Reproduction, build_reproduction
+from rda.report.reproduction_markdown import render_results
+from rda.report.writing import write_report, write_reproduction
+from rda.training.record import Record, run_folders
+
+ROOT = Path(__file__).parents[1]
+RESULTS, DOCS = ROOT / "results", ROOT / "docs"
+START, END = "<!-- made by tools/publish.py -->\n", "<!-- end -->\n"
+HARDWARE = {
+    "gpu": "",
+    "cuda": "CUDA ",
+    "torch": "torch ",
+    "python": "Python ",
+    "processor": "",
+    "threads": "threads: ",
+    "git": "commit ",
+}
+MACHINE = {"gpu": "", "cuda": "CUDA ", "torch": "torch ", "python": "Python ", "rda": "rda "}
+INTRODUCTION = """\
+# Recorded runs
+
+Training runs, as `rda` wrote them: settings, environment, curves, timing and how each one ended
+([docs/runs.md](../docs/runs.md)), without checkpoints and weights. `rda runs --runs-dir
+results/demo` lists the runs of a folder, `rda show NAME --runs-dir results/demo` shows one.
+
+This file, the picture and the page in [docs/demo](../docs/demo), the report in
+[docs/report](../docs/report) and the results in the README are made from the records by
+`python tools/publish.py`; nothing is trained again. docs/demo/page.png is a screenshot of that
+page, 1000 pixels wide, in a browser.
+
+## demo
+
+The runs that the README and [docs/demo](../docs/demo) show: the small twin of multiple sequence
+copy, which a CPU trains in minutes.
+"""
+PAPER = """\
+## paper
+
+The runs of `rda reproduce` at the paper's sizes, each curve thinned to about 300 steps
+([docs/reproduction.md](../docs/reproduction.md)). Tables, curves and claims made from them are in
+[docs/report](../docs/report/report.md).
+"""
+
+
+def read(runs: Path) -> list[Record]:
+    """The records of a folder of runs."""
+    return [Record(folder) for folder in run_folders(runs)]
+
+
+def render_demo(records: Sequence[Record]) -> str:
+    """The command, the machine and the table of the demo."""
+    comparison = build_comparison(records)
+    parts = [f"    {demo_command(comparison)}", hardware(comparison.environment)]
+    parts += [render_markdown(comparison)]
+    parts += ["Time is that of training, without evaluation and saving."]
+    return "\n\n".join(parts)
+
+
+def hardware(environment: Mapping[str, str]) -> str:
+    """The machine and the versions that all runs have in common."""
+    known = dict(environment)
+    if "git" in known:
+        known["git"] = f"`{known['git'][:7]}`"
+    facts = [f"{text}{known[name]}" for name, text in HARDWARE.items() if name in known]
+    return f"{', '.join(facts)}." if facts else "Not all of these ran on the same machine."
+
+
+def demo_command(comparison: Comparison) -> str:
+    """The one command that made all runs."""
+    (command,) = {start["command"] for row in comparison.rows for start in row.starts}
+    return command
+
+
+def render_index(folder: Path = RESULTS) -> str:
+    """The README of the recorded runs: what each set is, where it ran, and with which command."""
+    parts = [INTRODUCTION.rstrip(), render_demo(read(folder / "demo")), PAPER.rstrip()]
+    parts += ["    rda reproduce all --thin", paper_machines(read(folder / "paper"))]
+    return "\n\n".join(parts) + "\n"
+
+
+def paper_machines(records: Sequence[Record]) -> str:
+    """How many runs there are, and on which machines and versions they ran."""
+    machines = Counter(
+        ", ".join(f"{text}{start[name]}" for name, text in MACHINE.items() if name in start)
+        for start in (record.environment[-1] for record in records)
+    )
+    return "\n".join(f"- {count} runs: {text}." for text, count in machines.most_common())
+
+
+def with_results(readme: str, paper: Reproduction) -> str:
+    """The README with its results written again, between two comments."""
+    before, _, rest = readme.partition(START)
+    _, found, after = rest.partition(END)
+    if not found:
+        raise ValueError(f"the README has no part between {START.strip()} and {END.strip()}")
+    return f"{before}{START}\n{render_results(paper)}\n{END}{after}"
+
+
+def publish() -> None:
+    """Write all of it."""
+    (RESULTS / "README.md").write_text(render_index())
+    demo = build_comparison(read(RESULTS / "demo"))
+    write_report(DOCS / "demo", demo, demo_command(demo))
+    paper = build_reproduction(RESULTS / "paper")
+    write_reproduction(DOCS / "report", paper)
+    readme = ROOT / "README.md"
+    readme.write_text(with_results(readme.read_text(), paper))
+
+
+if __name__ == "__main__":
+    publish()
