@@ -85,8 +85,9 @@ STUDIES = (
     ),
     Study(
         "study-multicopy",
-        "Other multiple sequence copy tasks: a larger alphabet, fewer symbols",
+        "Other multiple sequence copies: answers counted alone, a larger alphabet, fewer symbols",
         (
+            Variant("multicopy", {"counted": "answers"}, (*RDAS, "GRU", "LSTM")),
             Variant("multicopy", {"alphabet": 8}, (*RDAS, "GRU", "LSTM")),
             Variant("multicopy", {"alphabet": 10}, (*RDAS, "GRU", "LSTM")),
             Variant("multicopy", {"symbols": 8}, (*RDAS, "GRU", "LSTM")),

@@ -8,7 +8,7 @@ is one class fewer than there are input symbols.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from rda.settings import Goal, Limits, Recipe
 from rda.tasks.registry import register
@@ -29,6 +29,7 @@ class _Copying(Task):
     reads_every_step = True
 
     alphabet: int
+    counted: Literal["all", "answers"]
 
     @property
     def input_size(self) -> int:
@@ -47,6 +48,13 @@ class _Copying(Task):
     def recall(self) -> int:
         """The symbol that asks for the answer."""
         return self.alphabet + 1
+
+    def score(self, prediction: Tensor, target: Tensor, loss: Tensor) -> Tensor:
+        right = prediction.argmax(-1) == target
+        if self.counted == "all":
+            return right.float().mean()
+        asked = target != self.blank
+        return (right & asked).sum() / asked.sum()
 
     def _draw(self, shape: tuple[int, ...], generator: Generator) -> Tensor:
         import torch
@@ -76,6 +84,8 @@ class Copy(_Copying):
     """Number of different data symbols (blank and recall not counted)."""
     delay: int = 1000
     """The recall comes at a random step among this many. Sequence length = delay + 2 * symbols."""
+    counted: Literal["all", "answers"] = "all"
+    """Steps that count for the accuracy: all, or those at which a symbol is to be repeated."""
 
     @classmethod
     def full(cls) -> Preset:
@@ -93,7 +103,7 @@ class Copy(_Copying):
 
     @property
     def chance(self) -> float:
-        return 1 - self.symbols / self.length
+        return 1 - self.symbols / self.length if self.counted == "all" else 1 / self.alphabet
 
     def batch(self, generator: Generator, batch_size: int) -> Batch:
         """Symbols first, then blanks with one recall at a random step that leaves room."""
@@ -128,6 +138,8 @@ class MultiCopy(_Copying):
     """Symbols in each copy; one copy takes 2 * symbols + 2 time steps."""
     alphabet: int = 7
     """Number of different data symbols (blank and recall not counted)."""
+    counted: Literal["all", "answers"] = "all"
+    """Steps that count for the accuracy: all, or those at which a symbol is to be repeated."""
 
     @classmethod
     def full(cls) -> Preset:
@@ -145,7 +157,7 @@ class MultiCopy(_Copying):
 
     @property
     def chance(self) -> float:
-        return 1 - self.symbols / self.period
+        return 1 - self.symbols / self.period if self.counted == "all" else 1 / self.alphabet
 
     def batch(self, generator: Generator, batch_size: int) -> Batch:
         """In each copy: the symbols, one blank, the recall, and as many blanks as symbols."""

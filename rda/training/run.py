@@ -11,7 +11,6 @@ from types import TracebackType
 from typing import Any
 
 from rda.files import write_atomically
-from rda.settings import Recipe
 from rda.training import checkpoint
 from rda.training.checkpoint import Checkpoint, CheckpointError
 from rda.training.journal import Journal, JournalError
@@ -34,7 +33,7 @@ from rda.training.record import (
     write_settings,
     write_status,
 )
-from rda.training.settings import ADDED_LATER, RunSettings, identity
+from rda.training.settings import RunSettings, default_values, identity
 from rda.training.status import RecordError, Status
 
 _OURS = "|".join(map(re.escape, (*SEALED, MANIFEST, PICTURE)))
@@ -168,7 +167,8 @@ class Run:
             self.timing.truncate_to(marks.get("timing"))
         except (CheckpointError, JournalError) as error:
             raise RecordError(f"{error}; --force starts over") from error
-        if found is not None and _completed(found.values["settings"]) != identity(self.settings):
+        asked = identity(self.settings)
+        if found is not None and _completed(found.values["settings"], self.settings) != asked:
             raise RecordError(
                 f"the checkpoint of run {self.folder.name} was made with other settings than its "
                 f"{SETTINGS} now says; --force starts over"
@@ -215,10 +215,12 @@ class Run:
         return status
 
 
-def _completed(saved: dict[str, Any]) -> dict[str, Any]:
+def _completed(saved: dict[str, Any], asked: RunSettings) -> dict[str, Any]:
     """The settings of a checkpoint, with the defaults of settings that were added since."""
-    added = {name: getattr(Recipe, name) for name in ADDED_LATER}
-    return {**saved, "recipe": {**added, **saved["recipe"]}}
+    added = {
+        name: {**default_values(getattr(asked, name)), **saved[name]} for name in ("task", "recipe")
+    }
+    return {**saved, **added}
 
 
 def _is_ours(path: Path) -> bool:

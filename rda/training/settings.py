@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from typing import Any
 
 from rda.labels import UNIT_LABELS
@@ -65,11 +65,14 @@ def identity(settings: RunSettings) -> dict[str, Any]:
     }
 
 
-ADDED_LATER = (
-    "schedule", "warmup_steps", "schedule_steps", "final_learning_rate", "clip_norm", "not_finite",
-    "clip_relative", "adam_epsilon", "gru_gate_bias", "initial_state_deviation",
-)  # fmt: skip
-"""Settings of a recipe that the first version did not have. Where they have their default values
+ADDED_LATER = {
+    "task": ("counted",),
+    "recipe": (
+        "schedule", "warmup_steps", "schedule_steps", "final_learning_rate", "clip_norm",
+        "not_finite", "clip_relative", "adam_epsilon", "gru_gate_bias", "initial_state_deviation",
+    ),
+}  # fmt: skip
+"""Settings that did not exist when runs were named first. Where they have their default values
 they are left out of a run's name, so that a command still finds the run it started before."""
 
 
@@ -83,8 +86,15 @@ def default_name(settings: RunSettings) -> str:
         if settings == known:
             return f"{stem}{kind}-seed{seed}"
     table = {**identity(settings), "limits": asdict(Limits())}
-    for name in ADDED_LATER:
-        if table["recipe"][name] == getattr(Recipe, name):
-            del table["recipe"][name]
+    for section, names in ADDED_LATER.items():
+        defaults = default_values(getattr(settings, section))
+        for name in names:
+            if name in defaults and table[section][name] == defaults[name]:
+                del table[section][name]
     digest = hashlib.sha256(json.dumps(table, sort_keys=True).encode()).hexdigest()
     return f"{stem}-seed{seed}-{digest[:6]}"
+
+
+def default_values(section: Any) -> dict[str, Any]:
+    """The defaults of a task, a recipe or limits, by name."""
+    return {part.name: part.default for part in fields(section) if part.default is not MISSING}

@@ -191,6 +191,19 @@ def _blank_score(task, generator):
     return task.score(prediction, target, torch.tensor(0.0)).item()
 
 
+@pytest.mark.parametrize("task", [Copy(counted="answers"), MultiCopy(counted="answers")])
+def test_answers_can_be_counted_alone(generator, task):
+    _, target, _ = task.batch(generator, 20)
+    guess = torch.zeros_like(target)
+    scores = [
+        task.score(torch.nn.functional.one_hot(said, task.output_size), target, torch.tensor(0.0))
+        for said in (target, target.where(target != 0, 1), guess)
+    ]
+    share = ((target == 0).sum() / (target != task.blank).sum()).item()
+    assert scores == pytest.approx([1.0, 1 - share, share])
+    assert share == pytest.approx(task.chance, abs=0.05)
+
+
 def test_settings_out_of_range_are_named():
     for settings, field in (
         (Addition, "length"),

@@ -134,8 +134,9 @@ def test_runs_of_the_first_version_are_read_and_continued(finished, run):
     old = {name: status[name] for name in status if name not in ("sealed", "skipped_steps")}
     (run / STATUS).write_text(json.dumps(old))
     lines = (run / SETTINGS).read_text().splitlines(keepends=True)
-    kept = [line for line in lines if not line.startswith(ADDED_LATER)]
-    assert len(kept) == len(lines) - len(ADDED_LATER)
+    added = tuple(name for names in ADDED_LATER.values() for name in names)
+    kept = [line for line in lines if not line.startswith(added)]
+    assert len(kept) == len(lines) - len(added)
     (run / SETTINGS).write_text("".join(kept))
     Record(run).verify()
     assert Record(run).settings == Record(finished).settings
@@ -146,10 +147,11 @@ def test_a_checkpoint_of_the_first_version_is_continued(run):
     from rda.training import checkpoint
 
     found, _ = checkpoint.load_latest(run / CHECKPOINTS)
-    recipe = dict(found.values["settings"]["recipe"])
-    for name in ADDED_LATER:
-        del recipe[name]
-    settings = {**found.values["settings"], "recipe": recipe}
+    settings = dict(found.values["settings"])
+    for section, names in ADDED_LATER.items():
+        settings[section] = {
+            name: value for name, value in settings[section].items() if name not in names
+        }
     checkpoint.clear(run / CHECKPOINTS)
     values = {**found.values, "settings": settings}
     checkpoint.save(run / CHECKPOINTS, checkpoint.Checkpoint(6, found.tensors, values))
