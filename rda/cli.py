@@ -31,7 +31,8 @@ Exit codes: 0 done, 1 failed, 2 wrong usage or not possible here, 3 stopped at a
 goal, 130 interrupted (after saving).
 """
 COMMANDS = (
-    "train", "compare", "demo", "reproduce", "report", "inspect", "runs", "show", "data", "doctor",
+    "train", "compare", "demo", "reproduce", "report", "inspect", "generate", "evaluate",
+    "runs", "show", "data", "doctor",
 )  # fmt: skip
 
 

@@ -5,10 +5,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from rda.analysis.inspection import SEED, save
-from rda.commands.parser import Parser, UsageError, add_options, given_values, make
+from rda.commands.finding import find_run
+from rda.commands.parser import Parser, add_options, given_values, make
 from rda.commands.training import as_usage_errors
 from rda.settings import check_at_least
-from rda.training.record import SETTINGS, check_name, default_runs
+from rda.training.record import default_runs
 
 SUMMARY = "what a trained RDA or RWA looked at: attention and discount over time"
 DESCRIPTION = """\
@@ -43,7 +44,7 @@ def add(parser: Parser, explain: bool) -> None:
     parser.description = DESCRIPTION
     parser.epilog = EXAMPLES
     parser.usage = "rda inspect RUN [options]"
-    parser.add_argument("run", metavar="RUN", help="name of a run")
+    parser.add_argument("run", metavar="RUN", help="a name, or a folder")
     add_options(parser, "options", InspectOptions, explain)
 
 
@@ -57,9 +58,7 @@ def run(asked: argparse.Namespace, command: str) -> int:
 
     options: InspectOptions = make(InspectOptions, given_values(asked, InspectOptions))
     with as_usage_errors():
-        folder = options.runs_dir / check_name(asked.run)
-        if not (folder / SETTINGS).exists():
-            raise UsageError(f"there is no run {asked.run!r} in {options.runs_dir}")
+        folder = find_run(asked.run, options.runs_dir).folder
         found = inspect_run(folder, options.sequence)
         data = save(folder, found)
     write_atomically(folder / PICTURE, render_inspection(found))

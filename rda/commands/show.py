@@ -4,9 +4,9 @@ import argparse
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from rda.commands.finding import find_run
 from rda.commands.parser import Parser, UsageError, add_options, given_values, make
-from rda.names import unknown_name
-from rda.training.record import PICTURE, SETTINGS, Record, default_runs, run_folders
+from rda.training.record import PICTURE, Record, default_runs
 from rda.training.settings_file import to_toml
 from rda.training.status import INTERRUPTED, KILLED, RecordError
 
@@ -48,7 +48,7 @@ def run(asked: argparse.Namespace, command: str) -> int:
 
     console = Console()
     try:
-        record = _find(asked.run, runs)
+        record = find_run(asked.run, runs)
         comparison = build_comparison([record])
         (row,) = comparison.rows
         if row.run.state == UNREADABLE:
@@ -79,15 +79,3 @@ def _ending(record: Record) -> str:
         return f"killed at step {status.step} or later; {goes_on}"
     ending = ": ".join(filter(None, (status.state, status.reason)))
     return printable(f"{ending}; {goes_on}" if status.state == INTERRUPTED else ending)
-
-
-def _find(name: str, runs: Path) -> Record:
-    from rda.wording import printable
-
-    for folder in (runs / name, Path(name)):
-        if (folder / SETTINGS).is_file():
-            return Record(folder)
-    there = [printable(folder.name) for folder in run_folders(runs)]
-    if not there:
-        raise RecordError(f"no run {name!r}, and no runs in {runs}")
-    raise RecordError(unknown_name("run", name, there))

@@ -15,7 +15,7 @@ from rda.labels import COMPARED, UNIT_LABELS, unit_label
 from rda.settings import Limits, Recipe, check_at_least
 from rda.tasks import Task, all_tasks
 from rda.training.record import Record, check_name, default_runs
-from rda.training.settings import RunSettings, full_settings, small_settings, with_changes
+from rda.training.settings import RunSettings, settings_for, with_changes
 from rda.training.status import FAILED, FINISHED, INTERRUPTED, STOPPED, RecordError, Status
 
 if TYPE_CHECKING:
@@ -103,15 +103,17 @@ def settings_from(asked: argparse.Namespace, unit: str) -> RunSettings:
     """The settings that a command line asks for, for one unit."""
     if asked.start and asked.small:
         raise UsageError("--small does not go with a settings file: it has its own sizes")
-    start: RunSettings = asked.start or (small_settings if asked.small else full_settings)(
-        asked.task, unit
-    )
     changes = {
         name: value
-        for owner in (type(start.task), Recipe, Limits)
+        for owner in (all_tasks()[asked.task], Recipe, Limits)
         for name, value in given_values(asked, owner).items()
     }
-    settings: RunSettings = make(with_changes, {"settings": start, "changes": changes})
+    if asked.start:
+        given = {"settings": asked.start, "changes": changes}
+        settings: RunSettings = make(with_changes, given)
+    else:
+        given = {"task": asked.task, "unit": unit, "small": asked.small, "changes": changes}
+        settings = make(settings_for, given)
     return settings
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 from rda.settings import Goal, Limits, Recipe, check_at_least, check_types
 
@@ -106,6 +106,10 @@ class Task:
         """A small twin that a CPU trains in a minute or two."""
         return cls.full()
 
+    def suited(self) -> Preset | None:
+        """The recipe and the limits that suit these settings; None for those of `full`."""
+        return None
+
     @property
     def lower_is_better(self) -> bool:
         """Whether a smaller metric is a better one."""
@@ -173,6 +177,13 @@ class Source:
         generator = torch.Generator(self.device).manual_seed({"validation": 1, "test": 2}[part])
         for _ in range(10):
             yield self.batch(generator, batch_size)
+
+    def facts(self) -> dict[str, Any]:
+        """What a model of this data needs to be used, and what tells the data from others.
+
+        Plain values, saved with the weights. A run goes on only with data of the same facts.
+        """
+        return {}
 
     def position(self) -> dict[str, Tensor]:
         """Where in the data training stands, for a checkpoint; empty where batches are drawn."""

@@ -1,18 +1,20 @@
-"""The next character of a long text, read in segments that hand on their state."""
+"""The next character of Wikipedia."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from rda.settings import Limits, Recipe
 from rda.tasks.registry import register
-from rda.tasks.task import Batch, Part, Preset, Source, Task, bits
+from rda.tasks.streams import Streams
+from rda.tasks.task import Preset, Source, Task, bits
+from rda.tasks.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     import torch
-    from torch import Generator, Tensor
+    from torch import Tensor
 
 
 @register
@@ -74,89 +76,21 @@ class Wikipedia(Task):
             )
 
     def open(self, device: torch.device, files: Mapping[str, bytes] | None = None) -> Source:
-        return Streams(self, device, (files or {})["enwik8"])
+        import torch
+
+        content = (files or {})["enwik8"][: self.characters]
+        vocabulary = Vocabulary("bytes", tuple(sorted(set(content))))
+        numbers = {symbol: number for number, symbol in enumerate(vocabulary.symbols)}
+        codes = bytes(numbers.get(byte, 0) for byte in range(256))
+        symbols = torch.frombuffer(bytearray(content.translate(codes)), dtype=torch.uint8)
+        return Streams(
+            self,
+            device,
+            symbols,
+            vocabulary,
+            segment=self.segment,
+            evaluation_streams=self.evaluation_streams,
+        )
 
     def score(self, prediction: Tensor, target: Tensor, loss: Tensor) -> Tensor:
         return bits(loss)
-
-
-class Streams(Source):
-    """The first 90% of the characters train, the next 5% validate, the last 5% test.
-
-    Each part is cut into as many streams as a batch has rows. Batches walk through all streams
-    side by side, and begin again at their ends.
-    """
-
-    def __init__(self, task: Wikipedia, device: torch.device, text: bytes) -> None:
-        super().__init__(task, device)
-        content = text[: task.characters]
-        counts = _as_numbers(content).bincount(minlength=256)
-        alphabet = bytes(counts.nonzero().flatten().tolist())
-        codes = bytes(max(alphabet.find(byte), 0) for byte in range(256))
-        symbols = _as_numbers(content.translate(codes)).to(device)
-        self.alphabet = alphabet
-        shares = counts[counts > 0].double() / len(content)
-        self._chance = float(bits(-(shares * shares.log()).sum()))
-        self.segment = task.segment
-        self.streams = task.evaluation_streams
-        held_out = task.characters // 20
-        train, validation, test = symbols.split(
-            (task.characters - 2 * held_out, held_out, held_out)
-        )
-        self.parts = {"train": train, "validation": validation, "test": test}
-        self._step = 0
-
-    @property
-    def input_size(self) -> int:
-        return len(self.alphabet)
-
-    @property
-    def output_size(self) -> int:
-        return len(self.alphabet)
-
-    @property
-    def chance(self) -> float:
-        return self._chance
-
-    def batch(self, generator: Generator, batch_size: int) -> Batch:
-        streams = _streams(self.parts["train"], batch_size)
-        start = self._step * self.segment
-        self._step += 1
-        if (self._step + 1) * self.segment + 1 > len(streams):
-            self._step = 0
-        return _as_batch(streams[start : start + self.segment + 1])
-
-    def evaluation(self, part: Part, batch_size: int) -> Iterator[Batch]:
-        streams = _streams(self.parts[part], self.streams)
-        for start in range(0, len(streams) - 1, self.segment):
-            yield _as_batch(streams[start : start + self.segment + 1])
-
-    def position(self) -> dict[str, Tensor]:
-        import torch
-
-        return {"step": torch.tensor(self._step)}
-
-    def move_to(self, position: Mapping[str, Tensor]) -> None:
-        self._step = int(position["step"])
-
-    def start_of_stream(self) -> bool:
-        return self._step == 0
-
-
-def _streams(text: Tensor, count: int) -> Tensor:
-    """(time, count): the text in `count` pieces; each also holds the next one's first character."""
-    if len(text) < 2 * count:
-        raise ValueError(f"a text of {len(text)} characters is too short for {count} streams")
-    length = (len(text) - 1) // count
-    return text.as_strided((length + 1, count), (1, length))
-
-
-def _as_numbers(content: bytes) -> Tensor:
-    import torch
-
-    return torch.frombuffer(bytearray(content), dtype=torch.uint8)
-
-
-def _as_batch(characters: Tensor) -> Batch:
-    symbols = characters.long()
-    return Batch(symbols[:-1], symbols[1:])

@@ -5,9 +5,11 @@ from collections.abc import Mapping
 
 import torch
 
+from rda.tasks.vocabulary import Vocabulary
 from rda.training.model import SequenceModel
 from rda.training.settings import RunSettings
 from rda.training.stepper import Stepper
+from rda.training.text_model import TextModel
 
 ROWS_HELD = 64
 """Number of steps whose metrics stay on a GPU before they are copied to the host."""
@@ -24,16 +26,26 @@ def build_stepper(
     source = settings.task.open(device, files)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(_seed(recipe.seed, "weights"))
-        model = build_model(settings, source.input_size, source.output_size, engine).to(device)
+        vocabulary = getattr(source, "vocabulary", None)
+        model = build_model(settings, source.input_size, source.output_size, engine, vocabulary)
+        model = model.to(device)
     generator = torch.Generator(device).manual_seed(_seed(recipe.seed, "batches"))
     return Stepper(source, model, recipe, generator, 1 if device.type == "cpu" else ROWS_HELD)
 
 
 def build_model(
-    settings: RunSettings, input_size: int, output_size: int, engine: str = "auto"
+    settings: RunSettings,
+    input_size: int,
+    output_size: int,
+    engine: str = "auto",
+    vocabulary: Vocabulary | None = None,
 ) -> SequenceModel:
-    """The model of a run; the sizes are the data's where the task does not know them."""
-    return SequenceModel(
+    """The model of a run; the sizes are the data's where the task does not know them.
+
+    With the vocabulary of a text it is one that can write.
+    """
+    kind = SequenceModel if vocabulary is None else TextModel
+    model = kind(
         settings.unit,
         settings.recipe.hidden_size,
         input_size=input_size,
@@ -46,6 +58,9 @@ def build_model(
         gru_gate_bias=settings.recipe.gru_gate_bias,
         engine=engine,
     )
+    if isinstance(model, TextModel) and vocabulary is not None:
+        model.vocabulary = vocabulary
+    return model
 
 
 def _seed(seed: int, purpose: str) -> int:

@@ -10,8 +10,7 @@ from rda.training.record import Record, check_name, default_runs
 from rda.training.settings import (
     RunSettings,
     default_name,
-    full_settings,
-    small_settings,
+    settings_for,
     with_changes,
 )
 from rda.training.status import INTERRUPTED
@@ -52,8 +51,7 @@ def train(
         KeyboardInterrupt: Ctrl-C was pressed; everything is saved, the same call continues.
         Others: as for `rda.training.train`, and a ValueError for a wrong name or value.
     """
-    settings = _settings(task, unit_label(unit), small)
-    settings = with_changes(settings, changes)
+    settings = _settings(task, unit_label(unit), small, changes)
     if folder is None:
         folder = default_runs() / check_name(default_name(settings))
     options: dict[str, Any] = {
@@ -78,10 +76,10 @@ def train(
     return record
 
 
-def _settings(task: str | Task, unit: str, small: bool) -> RunSettings:
+def _settings(task: str | Task, unit: str, small: bool, changes: dict[str, Any]) -> RunSettings:
     if isinstance(task, str):
-        return (small_settings if small else full_settings)(task, unit)
+        return settings_for(task, unit, small, changes)
     if small:
         raise ValueError("small goes with the name of a task, not with a task of your own sizes")
-    preset = task.full()
-    return RunSettings(task, unit, preset.recipe, preset.limits)
+    preset = task.suited() or task.full()
+    return with_changes(RunSettings(task, unit, preset.recipe, preset.limits), changes)

@@ -17,6 +17,9 @@ class Listener(Protocol):
     def recorded(self, step: int, row: Mapping[str, float]) -> None:
         """Called with each line of the metrics."""
 
+    def sampled(self, step: int, text: str) -> None:
+        """Called after an evaluation with what a model of text writes by now."""
+
 
 class Quiet:
     """Shows nothing, but passes lines that the user should know on as warnings."""
@@ -28,4 +31,7 @@ class Quiet:
         pass
 
     def recorded(self, step: int, row: Mapping[str, float]) -> None:
+        pass
+
+    def sampled(self, step: int, text: str) -> None:
         pass

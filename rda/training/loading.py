@@ -1,12 +1,15 @@
 """A trained model from the folder of its run."""
 
 import warnings
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from rda.tasks.vocabulary import Vocabulary
 from rda.training import checkpoint
 from rda.training.building import build_model
 from rda.training.checkpoint import CheckpointError
@@ -34,11 +37,11 @@ def load(
         RecordError: the folder is not a run, has no weights yet, or was damaged.
     """
     record = Record(folder)
-    weights = _weights(record)
+    weights, data = _weights(record)
     answers, _ = weights["readout.weight"].shape
     encoder = weights.get("encoder.weight")
     inputs = weights["unit.weight_ih_l0"].shape[1] if encoder is None else encoder.shape[0]
-    model = build_model(record.settings, inputs, answers, engine)
+    model = build_model(record.settings, inputs, answers, engine, _vocabulary(record, data, inputs))
     try:
         model.load_state_dict(weights)
     except RuntimeError as error:
@@ -47,11 +50,26 @@ def load(
     return model.to(device).eval()
 
 
-def _weights(record: Record) -> dict[str, Tensor]:
-    """From the model's own file; where that is damaged, from the last good checkpoint."""
+def _vocabulary(record: Record, data: Mapping[str, Any], size: int) -> Vocabulary | None:
+    """That of a text; None where the run read something else."""
+    if "vocabulary" not in data:
+        return None
+    try:
+        found = Vocabulary.from_facts(data["vocabulary"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise RecordError(f"the vocabulary of run {record.name} cannot be read") from error
+    if len(found) != size:
+        raise RecordError(f"the vocabulary of run {record.name} does not fit its weights")
+    return found
+
+
+def _weights(record: Record) -> tuple[dict[str, Tensor], Mapping[str, Any]]:
+    """Weights and facts about the data: from the model's own file; where that is damaged, from
+    the last good checkpoint."""
     if not record.verify(tolerated=[MODEL]):
         with suppress(OSError, CheckpointError):
-            return checkpoint.unpack((record.folder / MODEL).read_bytes())[0]
+            weights, values = checkpoint.unpack((record.folder / MODEL).read_bytes())
+            return weights, _facts(values)
     try:
         found, _ = checkpoint.load_latest(record.folder / CHECKPOINTS, remove_bad=False)
     except CheckpointError as error:
@@ -64,4 +82,10 @@ def _weights(record: Record) -> dict[str, Tensor]:
             f"checkpoint of step {found.step}",
             stacklevel=3,
         )
-    return without_prefix("best.", found.tensors) or without_prefix("model.", found.tensors)
+    weights = without_prefix("best.", found.tensors) or without_prefix("model.", found.tensors)
+    return weights, _facts(found.values)
+
+
+def _facts(values: Mapping[str, Any]) -> Mapping[str, Any]:
+    data = values.get("data")
+    return data if isinstance(data, dict) else {}

@@ -106,6 +106,12 @@ class _Loop:
                     f"{device}, which has another random generator: use --device "
                     f"{found.values['device']}, or another --name"
                 )
+            facts = self.stepper.source.facts()
+            if found.values.get("data", facts) != facts:
+                raise RecordError(
+                    f"the data is not what it was when run {self.run.folder.name} was begun; "
+                    "--force starts over"
+                )
             self._restore(found)
 
     def is_over(self) -> bool:
@@ -212,6 +218,10 @@ class _Loop:
             return
         self.evaluated_step = self.step
         self._append(self.step, values)
+        text = self.stepper.sample()
+        if text is not None:
+            self.run.keep_sample(self.step, text)
+            self.listener.sampled(self.step, text)
         score = values[f"validation_{self.stepper.task.metric}"]
         if self._is_best(score):
             self.best_step, self.best = self.step, values
@@ -249,7 +259,11 @@ class _Loop:
         self._save()
         if state in ENDED and self.best_weights:
             self._test()
-        values = {"step": self.best_step or self.step, "unit": self.run.settings.unit}
+        values = {
+            "step": self.best_step or self.step,
+            "unit": self.run.settings.unit,
+            "data": self.stepper.source.facts(),
+        }
         weights = self.best_weights or self.stepper.model.state_dict()
         return self.run.end(self._status(state, reason), weights, values)
 
@@ -295,6 +309,7 @@ class _Loop:
             "evaluated_step": self.evaluated_step,
             "best_step": self.best_step,
             "best": self.best,
+            "data": self.stepper.source.facts(),
         }
         self.run.save(self.step, {**self.stepper.tensors(), **best}, values)
         self.saved_at, self.saved_step = time.monotonic(), self.step

@@ -21,6 +21,7 @@ from rich.progress import (
 )
 
 from rda.training.settings import RunSettings
+from rda.wording import printable
 
 SECONDS_BETWEEN_LINES = 10.0
 """Where the output is not a terminal, a line is printed this often."""
@@ -84,6 +85,10 @@ class TrainingProgress:
 
     def recorded(self, step: int, row: Mapping[str, float]) -> None:
         """Nothing is shown for a line of the metrics."""
+
+    def sampled(self, step: int, text: str) -> None:
+        """Print what a model of text writes, without its control characters."""
+        self.say(f"step {step:,} writes: {printable(text)}")
 
     def _values(self, step: int, row: Mapping[str, float], seconds: float) -> str:
         shown = [f"{name} {value:.4g}" for name, value in row.items()]

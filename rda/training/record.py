@@ -7,6 +7,7 @@ timing.jsonl        seconds of training at some of the steps
 status.json         state, reason, step, goals, best evaluation, test
 checkpoints/        the last two, each with its SHA-256
 model.safetensors   the weights to use: those of the best evaluation, otherwise the last
+samples.jsonl       what a model of text wrote after each evaluation
 manifest.sha256     the SHA-256 of each file, written when the run has ended
 """
 
@@ -37,6 +38,7 @@ from rda.training.status import (
 
 SETTINGS, ENVIRONMENT, STATUS = "settings.toml", "environment.json", "status.json"
 METRICS, TIMING, MODEL = "metrics.jsonl", "timing.jsonl", "model.safetensors"
+SAMPLES = "samples.jsonl"
 CHECKPOINTS, TENSORBOARD, PICTURE = "checkpoints", "tensorboard", "curves.png"
 MEAN = "mean_"
 """In a thinned record, begins the names of columns with means since the row before."""

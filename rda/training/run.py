@@ -22,6 +22,7 @@ from rda.training.record import (
     METRICS,
     MODEL,
     PICTURE,
+    SAMPLES,
     SEALED,
     SETTINGS,
     STATUS,
@@ -36,7 +37,7 @@ from rda.training.record import (
 from rda.training.settings import RunSettings, default_values, identity
 from rda.training.status import RecordError, Status
 
-_OURS = "|".join(map(re.escape, (*SEALED, MANIFEST, PICTURE)))
+_OURS = "|".join(map(re.escape, (*SEALED, SAMPLES, MANIFEST, PICTURE)))
 LEFTOVER = re.compile(rf"\.({_OURS}|step-\d+\.(safetensors|sha256))\.\d+\.tmp")
 """What a save that was cut off leaves behind."""
 
@@ -133,7 +134,7 @@ class Run:
         elif events.exists():
             shutil.rmtree(events)
         for name in (
-            STATUS, MANIFEST, METRICS, TIMING, ENVIRONMENT, MODEL, PICTURE, SETTINGS
+            STATUS, MANIFEST, METRICS, TIMING, ENVIRONMENT, MODEL, SAMPLES, PICTURE, SETTINGS
         ):  # fmt: skip
             (self.folder / name).unlink(missing_ok=True)
 
@@ -184,6 +185,14 @@ class Run:
     def append(self, row: Mapping[str, Any]) -> None:
         """Add a row to `metrics.jsonl`."""
         self.metrics.append(row)
+
+    def keep_sample(self, step: int, text: str) -> None:
+        """Write what a model of text writes at a step; later ones of an earlier start go."""
+        path = self.folder / SAMPLES
+        lines = path.read_text().splitlines() if path.exists() else []
+        kept = [line for line in lines if json.loads(line)["step"] < step]
+        kept.append(json.dumps({"step": step, "text": text}))
+        write_atomically(path, ("\n".join(kept) + "\n").encode())
 
     def append_timing(self, step: int, seconds: float) -> None:
         """Record how long training has taken."""

@@ -56,6 +56,21 @@ def with_changes(settings: RunSettings, changes: dict[str, Any]) -> RunSettings:
     return replace(settings, **sections)
 
 
+def settings_for(task: str, unit: str, small: bool, changes: dict[str, Any]) -> RunSettings:
+    """A task at its full or small size with some settings changed.
+
+    Where the size is not the small one, a task may have a recipe that suits its own settings, such
+    as the length of a text.
+    """
+    start = (small_settings if small else full_settings)(task, unit)
+    of_task = {part.name for part in fields(start.task)} & changes.keys()
+    start = with_changes(start, {name: changes[name] for name in of_task})
+    preset = None if small else start.task.suited()
+    if preset is not None:
+        start = replace(start, recipe=preset.recipe, limits=preset.limits)
+    return with_changes(start, changes)
+
+
 def identity(settings: RunSettings) -> dict[str, Any]:
     """What makes a run the run it is, as plain values: everything but the limits."""
     return {

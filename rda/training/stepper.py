@@ -16,9 +16,12 @@ from rda.settings import Recipe
 from rda.tasks import Batch, Part, Source
 from rda.training.cuda_graph import CudaGraph
 from rda.training.model import SequenceModel
+from rda.training.text_model import TextModel
 
 WARM_UP = 3
 """Steps before one is recorded: libraries allocate memory and choose kernels at first calls."""
+SAMPLE = 120
+"""Characters that a model of text writes after an evaluation."""
 NORM_WINDOW = 100
 """The running mean of the gradients' norm forgets at this many steps."""
 GRAPHED_ENGINES = (*FEW_LAUNCHES, "cuDNN")
@@ -224,6 +227,12 @@ class Stepper:
             if stop():
                 return None
         return {f"{part}_{name}": float(total) / answers for name, total in totals.items()}
+
+    def sample(self) -> str | None:
+        """What a model of text writes by now; None for other models."""
+        if not isinstance(self.model, TextModel):
+            return None
+        return self.model.generate(length=SAMPLE, temperature=0.8, seed=self.steps_done)
 
     def not_finite_weight(self) -> str | None:
         """The name of the first weight that is not finite, if there is one."""

@@ -29,6 +29,7 @@ class EventFiles:
         check_tensorboard()
         self.say = listener.say
         self.stepped = listener.stepped
+        self.sampled = listener.sampled
         self._listener = listener
         self._folder = folder
         self._writer: Any = None

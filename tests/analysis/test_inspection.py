@@ -80,7 +80,7 @@ class TestCommand:
 
     def test_a_run_that_is_not_there_is_named(self, tmp_path, capsys):
         assert main(["inspect", "nothing", "--runs-dir", str(tmp_path)]) == 2
-        assert "there is no run 'nothing'" in capsys.readouterr().err
+        assert "no run 'nothing'" in capsys.readouterr().err
 
 
 def test_a_file_that_is_something_else_is_named(tmp_path):

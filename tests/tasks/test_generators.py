@@ -3,14 +3,14 @@
 import pytest
 import torch
 
-from rda.tasks import all_tasks
+from rda.tasks import Task, all_tasks
 from rda.tasks.addition import Addition
 from rda.tasks.alternating import Alternating
 from rda.tasks.classify_length import ClassifyLength
 from rda.tasks.copying import Copy, MultiCopy
 from rda.training.settings import full_settings, small_settings
 
-SYNTHETIC = [name for name, task in all_tasks().items() if task.dataset is None]
+SYNTHETIC = [name for name, task in all_tasks().items() if task.batch is not Task.batch]
 
 
 @pytest.fixture

@@ -11,9 +11,9 @@ import pytest
 
 from rda.tasks import Batch, Goal, Task, TaskError, all_tasks, find_task, register, registry
 
-PAPER = [
+BUILT_IN = [
     "addition", "alternating", "classify-length", "copy", "multicopy", "mnist", "mnist-permuted",
-    "wikipedia",
+    "text", "wikipedia",
 ]  # fmt: skip
 
 OWN = '''
@@ -37,11 +37,11 @@ def _as_it_was(monkeypatch):
     monkeypatch.setattr(registry, "_loaded", set(registry._loaded))
 
 
-def test_the_papers_tasks_come_first_and_need_no_torch():
+def test_the_tasks_of_this_folder_come_first_and_need_no_torch():
     code = "import sys; from rda.tasks import all_tasks; print(*all_tasks()); "
     code += "assert 'torch' not in sys.modules"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == PAPER
+    assert done.stdout.split() == BUILT_IN
 
 
 def test_every_task_of_the_folder_is_registered_by_its_own_file():
@@ -52,7 +52,7 @@ def test_every_task_of_the_folder_is_registered_by_its_own_file():
     for path in folder.parent.rglob("*.py"):
         if path.parent != folder:
             assert "rda.tasks.addition" not in path.read_text(), path
-    assert list(all_tasks())[:8] == PAPER
+    assert list(all_tasks())[: len(BUILT_IN)] == BUILT_IN
 
 
 def test_a_file_and_a_module_are_found_through_the_environment(tmp_path, monkeypatch):

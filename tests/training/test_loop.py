@@ -16,7 +16,7 @@ from tiny_runs import TEXT, TINY, TINY_RUNS, Silent, run_once, with_steps
 from rda import files
 from rda.labels import COMPARED
 from rda.settings import Limits, Recipe
-from rda.tasks import all_tasks
+from rda.tasks import Task, all_tasks
 from rda.tasks.addition import Addition
 from rda.tasks.copying import MultiCopy
 from rda.training import checkpoint
@@ -27,7 +27,7 @@ from rda.training.run import Run
 from rda.training.settings import RunSettings, small_settings, with_changes
 from rda.training.status import FAILED, FINISHED, INTERRUPTED, STOPPED, RecordError
 
-SYNTHETIC = [name for name, task in all_tasks().items() if task.dataset is None]
+SYNTHETIC = [name for name, task in all_tasks().items() if task.batch is not Task.batch]
 
 
 def weights(folder):

@@ -41,6 +41,9 @@ class Silent:
     def stepped(self, step, row, seconds):
         self.steps.append(step)
 
+    def sampled(self, step, text):
+        pass
+
     def recorded(self, step, row):
         pass
 

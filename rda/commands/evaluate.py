@@ -1,0 +1,139 @@
+"""rda evaluate: how surprising a text is to a trained model."""
+
+import argparse
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rda.commands.finding import find_run
+from rda.commands.parser import Parser, UsageError, add_options, given_values, make
+from rda.commands.training import as_usage_errors
+from rda.tasks.text import Text, pieces
+from rda.training.record import default_runs
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from rda.training.reading import Reading
+    from rda.training.text_model import TextModel
+
+SUMMARY = "how surprising a text is to a trained model, character by character"
+DESCRIPTION = """\
+Let the model of a run of `rda train text` or `rda train wikipedia` read a text from beginning to
+end: the bits that each character costs after all that came before it, their mean, and a page on
+which each character has the colour of its surprise.
+"""
+EXAMPLES = """\
+Examples:
+  rda train text RDA-exp-tanh --file corpus.txt --name mine
+  rda evaluate mine --file other.txt
+"""
+SHOWN = 20_000
+"""Characters on the page."""
+
+
+@dataclass(frozen=True)
+class EvaluateOptions:
+    """Which text, and where the run is."""
+
+    file: str = ""
+    """The text: a file, a folder (all files in it), or a pattern such as 'books/*.txt'."""
+    page: Path = Path("surprise.html")
+    """The page that is written."""
+    device: str = "cpu"
+    """Device: cpu, cuda, cuda:1, ...; auto takes the GPU where there is one."""
+    runs_dir: Path = field(default_factory=default_runs)
+    """Folder of runs ($RDA_RUNS)."""
+
+
+def add(parser: Parser, explain: bool) -> None:
+    """The run and the options."""
+    parser.description = DESCRIPTION
+    parser.epilog = EXAMPLES
+    parser.usage = "rda evaluate RUN --file TEXT [options]"
+    parser.add_argument("run", nargs="?", metavar="RUN", help="a name, or a folder")
+    add_options(parser, "options", EvaluateOptions, explain)
+
+
+def run(asked: argparse.Namespace, command: str) -> int:
+    """Read, say how many bits, write the page."""
+    from rich.console import Console
+
+    from rda.commands.reading import load_text_model
+    from rda.files import write_atomically
+    from rda.report.surprise import Surprise, render_surprise
+
+    options: EvaluateOptions = make(EvaluateOptions, given_values(asked, EvaluateOptions))
+    if not asked.run:
+        raise UsageError("rda evaluate needs a run: rda runs lists them")
+    if not options.file:
+        raise UsageError("rda evaluate needs a text: --file other.txt")
+    with as_usage_errors():
+        record = find_run(asked.run, options.runs_dir)
+        model = load_text_model(record, options.device)
+    console = Console()
+    found = _read(model, options.file, console)
+    if not found.count:
+        raise UsageError(f"{options.file} has fewer than two symbols: there is nothing to evaluate")
+    what = "character" if model.vocabulary.kind == "characters" else "byte"
+    headline = (
+        f"{found.mean:.4g} bits per {what} over {found.count:,} {what}s: {record.settings.unit} "
+        f"would write them in {found.mean * found.count / 8:,.0f} bytes."
+    )
+    if found.unknown:
+        headline += f" {found.unknown:,} of them are unknown to it and count as one {what}."
+    facts = {
+        "text": options.file,
+        "run": record.name,
+        "unit": record.settings.unit,
+        "trained on": getattr(record.settings.task, "file", "") or record.settings.task.title,
+        "steps": f"{record.status.best_step or record.status.step:,}",
+    }
+    page = render_surprise(
+        Surprise(
+            title=f"{Path(options.file).name}, as {record.settings.unit} reads it",
+            headline=headline,
+            facts=facts,
+            first=found.shown[0],
+            symbols=found.shown[1:],
+            bits=found.bits,
+            more=found.count - len(found.bits),
+        )
+    )
+    write_atomically(options.page, page.encode(errors="replace"))
+    for line in (headline, f"page: {options.page}"):
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
+    return 0
+
+
+def _read(model: "TextModel", file: str, console: "Console") -> "Reading":
+    """With a bar, by the size of the files: a character is one byte or a few."""
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    from rda.training.reading import read_text
+
+    paths = Text(file=file).paths()
+    size = sum(path.stat().st_size for path in paths)
+    bar = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=24),
+        TextColumn("{task.completed:,} read"),
+        TimeRemainingColumn(),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    )
+    with bar:
+        task = bar.add_task("reading", total=size)
+        parts = pieces(paths, model.vocabulary.kind)
+        with as_usage_errors():
+            found: Reading = make(
+                read_text,
+                {
+                    "model": model,
+                    "pieces": parts,
+                    "shown": SHOWN,
+                    "progress": lambda count: bar.update(task, completed=count),
+                },
+            )
+    return found

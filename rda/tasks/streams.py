@@ -1,0 +1,107 @@
+"""A long text, read in segments that hand on their state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from rda.tasks.task import Batch, Part, Source, Task, bits
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Generator, Tensor
+
+    from rda.tasks.vocabulary import Vocabulary
+
+HELD_OUT = 20
+"""One part in so many validates, and another one tests."""
+
+
+class Streams(Source):
+    """The first 90% of the symbols train, the next 5% validate, the last 5% test.
+
+    Each part is cut into as many streams as a batch has rows. Batches walk through all streams
+    side by side, and begin again at their ends.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        device: torch.device,
+        symbols: Tensor,
+        vocabulary: Vocabulary,
+        *,
+        segment: int,
+        evaluation_streams: int,
+        facts: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(task, device)
+        self.vocabulary = vocabulary
+        self.segment = segment
+        self.streams = evaluation_streams
+        self._facts = {"vocabulary": vocabulary.facts(), **(facts or {})}
+        self._chance = order_0_entropy(symbols, len(vocabulary))
+        symbols = symbols.to(device)
+        held_out = len(symbols) // HELD_OUT
+        train, validation, test = symbols.split((len(symbols) - 2 * held_out, held_out, held_out))
+        self.parts = {"train": train, "validation": validation, "test": test}
+        self._step = 0
+
+    @property
+    def input_size(self) -> int:
+        return len(self.vocabulary)
+
+    @property
+    def output_size(self) -> int:
+        return len(self.vocabulary)
+
+    @property
+    def chance(self) -> float:
+        return self._chance
+
+    def facts(self) -> dict[str, Any]:
+        return self._facts
+
+    def batch(self, generator: Generator, batch_size: int) -> Batch:
+        streams = _streams(self.parts["train"], batch_size)
+        start = self._step * self.segment
+        self._step += 1
+        if (self._step + 1) * self.segment + 1 > len(streams):
+            self._step = 0
+        return _as_batch(streams[start : start + self.segment + 1])
+
+    def evaluation(self, part: Part, batch_size: int) -> Iterator[Batch]:
+        streams = _streams(self.parts[part], self.streams)
+        for start in range(0, len(streams) - 1, self.segment):
+            yield _as_batch(streams[start : start + self.segment + 1])
+
+    def position(self) -> dict[str, Tensor]:
+        import torch
+
+        return {"step": torch.tensor(self._step)}
+
+    def move_to(self, position: Mapping[str, Tensor]) -> None:
+        self._step = int(position["step"])
+
+    def start_of_stream(self) -> bool:
+        return self._step == 0
+
+
+def order_0_entropy(symbols: Tensor, size: int) -> float:
+    """Bits for each symbol, for someone who knows only how often each one occurs."""
+    counts = sum(part.long().bincount(minlength=size) for part in symbols.split(1 << 22))
+    shares = counts[counts > 0].double() / len(symbols)
+    return float(bits(-(shares * shares.log()).sum()))
+
+
+def _streams(text: Tensor, count: int) -> Tensor:
+    """(time, count): the text in `count` pieces; each also holds the next one's first character."""
+    if len(text) < 2 * count:
+        raise ValueError(f"a text of {len(text)} characters is too short for {count} streams")
+    length = (len(text) - 1) // count
+    return text.as_strided((length + 1, count), (1, length))
+
+
+def _as_batch(characters: Tensor) -> Batch:
+    symbols = characters.long()
+    return Batch(symbols[:-1], symbols[1:])
