@@ -116,8 +116,15 @@ class Recipe:
     not_finite: Literal["fail", "skip"] = "fail"
     """What to do when a loss or a gradient is infinite or NaN: end the run as failed, or skip
     the step and go on. 100 skipped steps in a row fail too."""
+    adam_beta1: float = 0.9
+    """How much of the running mean of gradients Adam keeps at each step."""
+    adam_beta2: float = 0.999
+    """The same for the running mean of squared gradients."""
     adam_epsilon: float = 1e-8
     """Adam's epsilon, added to the root of the running mean of squared gradients."""
+    weight_decay: float = 0.0
+    """Every step also shrinks the weights of matrices by this much times the learning rate,
+    beside the gradients (AdamW); biases are left alone."""
     gru_gate_bias: float = 0.0
     """Initial bias of the GRU's reset and update gates; TensorFlow 1 starts them at 1."""
     reduction: Literal["mean", "sum"] = "mean"
@@ -141,9 +148,14 @@ class Recipe:
             check_at_least(name, getattr(self, name), 1)
         for name in (
             "clip", "clip_norm", "evaluate_every", "seed", "warmup_steps", "schedule_steps",
-            "final_learning_rate", "adam_epsilon", "initial_state_deviation",
+            "final_learning_rate", "adam_epsilon", "initial_state_deviation", "weight_decay",
         ):  # fmt: skip
             check_at_least(name, getattr(self, name), 0)
+        for name in ("adam_beta1", "adam_beta2"):
+            if not 0 <= getattr(self, name) < 1:
+                raise ValueError(
+                    f"{name} should be 0 or more and below 1, got {getattr(self, name)}"
+                )
         if self.clip_relative and not self.clip_relative > 1:
             raise ValueError(f"clip_relative should be 0 or above 1, got {self.clip_relative}")
         if self.initial_state_deviation and not self.learn_initial_state:

@@ -21,7 +21,7 @@ class Streams(Source):
     """The first 90% of the symbols train, the next 5% validate, the last 5% test.
 
     Each part is cut into as many streams as a batch has rows. Batches walk through all streams
-    side by side, and begin again at their ends.
+    side by side, and begin again at their ends. `counts` says how often each symbol occurs.
     """
 
     def __init__(
@@ -30,6 +30,7 @@ class Streams(Source):
         device: torch.device,
         symbols: Tensor,
         vocabulary: Vocabulary,
+        counts: Tensor,
         *,
         segment: int,
         evaluation_streams: int,
@@ -40,7 +41,8 @@ class Streams(Source):
         self.segment = segment
         self.streams = evaluation_streams
         self._facts = {"vocabulary": vocabulary.facts(), **(facts or {})}
-        self._chance = order_0_entropy(symbols, len(vocabulary))
+        shares = counts[counts > 0].double() / counts.sum()
+        self._chance = float(bits(-(shares * shares.log()).sum()))
         symbols = symbols.to(device)
         held_out = len(symbols) // HELD_OUT
         train, validation, test = symbols.split((len(symbols) - 2 * held_out, held_out, held_out))
@@ -85,13 +87,6 @@ class Streams(Source):
 
     def start_of_stream(self) -> bool:
         return self._step == 0
-
-
-def order_0_entropy(symbols: Tensor, size: int) -> float:
-    """Bits for each symbol, for someone who knows only how often each one occurs."""
-    counts = sum(part.long().bincount(minlength=size) for part in symbols.split(1 << 22))
-    shares = counts[counts > 0].double() / len(symbols)
-    return float(bits(-(shares * shares.log()).sum()))
 
 
 def _streams(text: Tensor, count: int) -> Tensor:

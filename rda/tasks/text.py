@@ -118,7 +118,7 @@ class Text(Task):
 
     def open(self, device: torch.device, files: Mapping[str, bytes] | None = None) -> Source:
         paths = self.paths()
-        symbols, vocabulary, digest = (
+        symbols, vocabulary, counts, digest = (
             _read_bytes(paths) if self.read_as == "bytes" else _read_characters(paths)
         )
         return Streams(
@@ -126,6 +126,7 @@ class Text(Task):
             device,
             symbols,
             vocabulary,
+            counts,
             segment=self.segment,
             evaluation_streams=max(min(self.evaluation_streams, len(symbols) // HELD_OUT // 25), 1),
             facts={"sha256": digest},
@@ -147,23 +148,25 @@ def _is_hidden(path: Path, root: Path) -> bool:
     return any(part.startswith(".") for part in path.relative_to(root).parts)
 
 
-def _read_bytes(paths: list[Path]) -> tuple[Tensor, Vocabulary, str]:
+def _read_bytes(paths: list[Path]) -> tuple[Tensor, Vocabulary, Tensor, str]:
     """A single file stays on the disk, and is read from there as it is needed."""
     import torch
 
     digest = hashlib.sha256()
+    counts = torch.zeros(256, dtype=torch.int64)
     for block in _blocks(paths):
         digest.update(block)
+        counts += torch.frombuffer(bytearray(block), dtype=torch.uint8).bincount(minlength=256)
     size = sum(path.stat().st_size for path in paths)
     _check_size(paths, size, "bytes")
     if len(paths) == 1:
         symbols = torch.from_file(str(paths[0]), shared=False, size=size, dtype=torch.uint8)
     else:
         symbols = torch.frombuffer(bytearray().join(_blocks(paths)), dtype=torch.uint8)
-    return symbols, Vocabulary("bytes", tuple(range(256))), digest.hexdigest()
+    return symbols, Vocabulary("bytes", tuple(range(256))), counts, digest.hexdigest()
 
 
-def _read_characters(paths: list[Path]) -> tuple[Tensor, Vocabulary, str]:
+def _read_characters(paths: list[Path]) -> tuple[Tensor, Vocabulary, Tensor, str]:
     """First counts the characters, then gives each its number, a block at a time."""
     import torch
 
@@ -186,15 +189,16 @@ def _read_characters(paths: list[Path]) -> tuple[Tensor, Vocabulary, str]:
         raise TaskError(
             f"{total:,} characters are too many to be held: --read-as bytes reads them as bytes"
         )
-    often = (counts >= OFTEN).nonzero().flatten().tolist()
-    vocabulary = Vocabulary("characters", tuple(often), has_unknown=True)
+    often = counts >= OFTEN
+    vocabulary = Vocabulary("characters", tuple(often.nonzero().flatten().tolist()), True)
+    counts = torch.cat((counts[~often].sum().view(1), counts[often]))
     dtype = torch.uint8 if len(vocabulary) <= 256 else torch.int32
     symbols = torch.empty(total, dtype=dtype)
     filled = 0
     for text, _ in _decoded(paths):
         symbols[filled : filled + len(text)] = vocabulary.encode(text)
         filled += len(text)
-    return symbols, vocabulary, digest.hexdigest()
+    return symbols, vocabulary, counts, digest.hexdigest()
 
 
 def _check_size(paths: list[Path], size: int, what: str) -> None:

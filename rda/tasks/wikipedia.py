@@ -88,6 +88,7 @@ class Wikipedia(Task):
             device,
             symbols,
             vocabulary,
+            symbols.bincount(minlength=len(vocabulary)),
             segment=self.segment,
             evaluation_streams=self.evaluation_streams,
         )

@@ -85,6 +85,7 @@ ADDED_LATER = {
     "recipe": (
         "schedule", "warmup_steps", "schedule_steps", "final_learning_rate", "clip_norm",
         "not_finite", "clip_relative", "adam_epsilon", "gru_gate_bias", "initial_state_deviation",
+        "adam_beta1", "adam_beta2", "weight_decay",
     ),
 }  # fmt: skip
 """Settings that did not exist when runs were named first. Where they have their default values

@@ -56,9 +56,12 @@ class Stepper:
         self.parameters = dict(model.named_parameters())
         device = generator.device
         self.optimiser = torch.optim.Adam(
-            self.parameters.values(),
+            self._groups(),
             lr=self._first_learning_rate(device),
+            betas=(recipe.adam_beta1, recipe.adam_beta2),
             eps=recipe.adam_epsilon,
+            weight_decay=recipe.weight_decay,
+            decoupled_weight_decay=True,
             fused=True,
             capturable=device.type == "cuda",
         )
@@ -71,6 +74,15 @@ class Stepper:
         self._filled = 0
         self._warming_up: float = WARM_UP if device.type == "cuda" else math.inf
         self._graph_of_step: CudaGraph | None = None
+
+    def _groups(self) -> list[dict[str, Any]]:
+        """All parameters, or matrices that decay and the others that do not."""
+        everything = list(self.parameters.values())
+        if not self.recipe.weight_decay:
+            return [{"params": everything}]
+        others = [parameter for parameter in everything if parameter.dim() < 2]
+        decayed = [parameter for parameter in everything if parameter.dim() >= 2]
+        return [{"params": decayed}, {"params": others, "weight_decay": 0.0}]
 
     def _first_learning_rate(self, device: torch.device) -> float | Tensor:
         """A tensor if the rate changes on a GPU: the CUDA graph reads it at each replay."""

@@ -1,5 +1,7 @@
 """Texts of a person's own: found, read, cut into streams; and what is said of bad ones."""
 
+import math
+
 import pytest
 import torch
 
@@ -60,6 +62,16 @@ def test_what_is_rare_has_no_number_of_its_own(tmp_path):
     source = opened(path)
     assert source.vocabulary == Vocabulary("characters", (ord("a"), ord("b")), has_unknown=True)
     assert whole(source)[-1] == 0
+
+
+@pytest.mark.parametrize("read_as", ["characters", "bytes"])
+def test_chance_is_the_entropy_of_single_symbols(tmp_path, read_as):
+    path = tmp_path / "text"
+    path.write_text("abac" * 400 + ("x" if read_as == "characters" else ""))
+    shares = [800, 400, 400] + [1] * (read_as == "characters")
+    total = sum(shares)
+    expected = -sum(n / total * math.log2(n / total) for n in shares)
+    assert opened(path, read_as=read_as).chance == pytest.approx(expected)
 
 
 def test_a_text_of_one_character_can_be_read(tmp_path):

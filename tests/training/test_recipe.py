@@ -57,6 +57,9 @@ class TestSchedule:
             ({"clip_norm": -1.0}, "clip_norm should be 0 or more"),
             ({"clip_relative": 0.5}, "clip_relative should be 0 or above 1"),
             ({"adam_epsilon": -1e-8}, "adam_epsilon should be 0 or more"),
+            ({"adam_beta1": 1.0}, "adam_beta1 should be 0 or more and below 1"),
+            ({"adam_beta2": -0.1}, "adam_beta2 should be 0 or more and below 1"),
+            ({"weight_decay": -1.0}, "weight_decay should be 0 or more"),
             ({"gru_gate_bias": math.inf}, "gru_gate_bias should be finite"),
         ],
     )
@@ -178,9 +181,25 @@ def test_a_learned_initial_state_starts_where_the_recipe_says(unit):
         Recipe(initial_state_deviation=1.0)
 
 
-def test_epsilon_is_adams():
-    settings = replace(TINY_RUNS["addition"], recipe=replace(TINY, adam_epsilon=1e-3))
-    assert build_stepper(settings, CPU).optimiser.defaults["eps"] == 1e-3
+def test_epsilon_and_betas_are_adams():
+    recipe = replace(TINY, adam_epsilon=1e-3, adam_beta1=0.8, adam_beta2=0.95)
+    settings = replace(TINY_RUNS["addition"], recipe=recipe)
+    found = build_stepper(settings, CPU).optimiser.defaults
+    assert (found["eps"], found["betas"]) == (1e-3, (0.8, 0.95))
+
+
+def test_matrices_decay_and_biases_do_not():
+    """With a gradient of zero Adam moves nothing, so that all that is left is the decay."""
+    recipe = replace(TINY, weight_decay=0.5, learning_rate=0.1)
+    stepper = build_stepper(replace(TINY_RUNS["addition"], recipe=recipe), CPU)
+    before = {name: tensor.clone() for name, tensor in stepper.model.state_dict().items()}
+    for parameter in stepper.parameters.values():
+        parameter.grad = torch.zeros_like(parameter)
+    stepper.optimiser.step()
+    for name, tensor in stepper.model.state_dict().items():
+        share = 1 - 0.5 * 0.1 if tensor.dim() == 2 else 1
+        torch.testing.assert_close(tensor, share * before[name])
+    assert before["unit.bias_l0"].any()
 
 
 def test_the_gates_of_a_gru_start_where_the_recipe_says():
