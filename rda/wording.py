@@ -14,3 +14,8 @@ def printable(text: str) -> str:
 def clock_time(seconds: float) -> str:
     """Hours, minutes and seconds: 0:03:49."""
     return str(timedelta(seconds=round(seconds)))
+
+
+def counted(number: int, what: str) -> str:
+    """A number of things: 1 run, 1,234 runs."""
+    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"

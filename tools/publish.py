@@ -16,6 +16,7 @@ from rda.report.reproduction import Reproduction, build_reproduction
 from rda.report.reproduction_markdown import render_results
 from rda.report.writing import write_report, write_reproduction
 from rda.training.record import Record, run_folders
+from rda.wording import counted
 
 ROOT = Path(__file__).parents[1]
 RESULTS, DOCS = ROOT / "results", ROOT / "docs"
@@ -98,7 +99,9 @@ def paper_machines(records: Sequence[Record]) -> str:
         ", ".join(f"{text}{start[name]}" for name, text in MACHINE.items() if name in start)
         for start in (record.environment[-1] for record in records)
     )
-    return "\n".join(f"- {count} runs: {text}." for text, count in machines.most_common())
+    return "\n".join(
+        f"- {counted(count, 'run')}: {text}." for text, count in machines.most_common()
+    )
 
 
 def with_results(readme: str, paper: Reproduction) -> str:

@@ -32,6 +32,8 @@ def inspect_run(folder: Path | str, seed: int = SEED) -> Inspection:
         raise RecordError(f"{settings.unit} has no attention to look at: give a run of RDA or RWA")
     device = torch.device("cpu")
     source = settings.task.open(device, read_files(settings, progress=False))
+    if model.facts and source.facts() != model.facts:
+        raise RecordError(f"the data is not what run {model.record.name} was trained on")
     batch = source.batch(torch.Generator(device).manual_seed(seed), 1)
     length = None if batch.lengths is None else int(batch.lengths[0])
     input = batch.input[:length]

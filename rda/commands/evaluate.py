@@ -62,6 +62,7 @@ def run(asked: argparse.Namespace, command: str) -> int:
     from rda.commands.reading import load_text_model
     from rda.files import write_atomically
     from rda.report.surprise import Surprise, render_surprise
+    from rda.wording import counted
 
     options: EvaluateOptions = make(EvaluateOptions, given_values(asked, EvaluateOptions))
     if not asked.run:
@@ -77,11 +78,14 @@ def run(asked: argparse.Namespace, command: str) -> int:
         raise UsageError(f"{options.file} has fewer than two symbols: there is nothing to evaluate")
     what = "character" if model.vocabulary.kind == "characters" else "byte"
     headline = (
-        f"{found.mean:.4g} bits per {what} over {found.count:,} {what}s: {record.settings.unit} "
-        f"would write them in {found.mean * found.count / 8:,.0f} bytes."
+        f"{found.mean:.4g} bits per {what} over {counted(found.count, what)}: "
+        f"{record.settings.unit} would write them in {found.total / 8:,.0f} bytes."
     )
     if found.unknown:
-        headline += f" {found.unknown:,} of them are unknown to it and count as one {what}."
+        headline += (
+            f" It does not know {counted(found.unknown, what)}, and does not tell them apart."
+        )
+    console.print(headline, markup=False, highlight=False, soft_wrap=True)
     facts = {
         "text": options.file,
         "run": record.name,
@@ -100,9 +104,12 @@ def run(asked: argparse.Namespace, command: str) -> int:
             more=found.count - len(found.bits),
         )
     )
-    write_atomically(options.page, page.encode(errors="replace"))
-    for line in (headline, f"page: {options.page}"):
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
+    try:
+        options.page.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(options.page, page.encode(errors="replace"))
+    except OSError as error:
+        raise UsageError(f"{options.page} cannot be written: {error.strerror}") from error
+    console.print(f"page: {options.page}", markup=False, highlight=False, soft_wrap=True)
     return 0
 
 

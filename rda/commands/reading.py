@@ -14,6 +14,10 @@ def load_text_model(record: Record, device: str) -> TextModel:
         RecordError: it was trained on something else.
     """
     model = load(record.folder, device=find_device(device))
+    if not isinstance(model, TextModel) and record.settings.task.carries_state:
+        raise RecordError(
+            f"run {record.name} was trained before vocabularies were saved: --force trains it again"
+        )
     if not isinstance(model, TextModel):
         raise RecordError(
             f"run {record.name} was trained on {record.settings.task.name}, and not on text: "

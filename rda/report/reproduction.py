@@ -24,6 +24,7 @@ from rda.report.reading import read_run
 from rda.report.wording import MISSING, duration, shown
 from rda.training.record import Record
 from rda.training.status import RecordError
+from rda.wording import counted
 
 INSPECTED = "multicopy"
 """The task on which the inside of a unit is shown."""
@@ -145,7 +146,7 @@ def _cost(evidence: Evidence, table: Table) -> str:
     seconds, unknown = evidence.cost_left(table.name)
     if not missing:
         return ""
-    runs = "1 run is missing" if missing == 1 else f"{missing} runs are missing"
+    runs = f"{counted(missing, 'run')} {'is' if missing == 1 else 'are'} missing"
     if unknown == missing:
         return f"{runs}; the cost is not known: none of this task is recorded."
     more = f", without {unknown} of which none is recorded" if unknown else ""

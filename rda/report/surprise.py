@@ -8,7 +8,10 @@ from rda.report.page import render, resource
 
 BOUNDS = (0.5, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0)
 """Bits at which the next colour begins."""
-UNSHOWN = str.maketrans({code: chr(0x2400 + code) for code in range(32) if chr(code) not in "\t\n"})
+UNSHOWN = str.maketrans(
+    {code: chr(0x2400 + code) for code in range(32) if chr(code) not in "\t\n"}
+    | dict.fromkeys(range(0x7F, 0xA0), "\ufffd")
+)
 """Control characters are shown as their pictures."""
 
 
@@ -44,5 +47,10 @@ def render_surprise(found: Surprise) -> str:
         f"{BOUNDS[-1]:g} or more"
     ]
     return render(
-        "surprise.html", style=resource("surprise.css"), found=found, spans=spans, legend=legend
+        "surprise.html",
+        style=resource("surprise.css"),
+        found=found,
+        first=found.first.translate(UNSHOWN),
+        spans=spans,
+        legend=legend,
     )

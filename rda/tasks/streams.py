@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from rda.settings import Recipe
+from rda.tasks.registry import TaskError
 from rda.tasks.task import Batch, Part, Source, Task, bits
 
 if TYPE_CHECKING:
@@ -21,7 +23,9 @@ class Streams(Source):
     """The first 90% of the symbols train, the next 5% validate, the last 5% test.
 
     Each part is cut into as many streams as a batch has rows. Batches walk through all streams
-    side by side, and begin again at their ends. `counts` says how often each symbol occurs.
+    side by side, and begin again at their ends. Where streams are not a whole number of segments,
+    every second pass begins later, so that it comes to their ends. `counts` says how often each
+    symbol occurs.
     """
 
     def __init__(
@@ -48,6 +52,7 @@ class Streams(Source):
         train, validation, test = symbols.split((len(symbols) - 2 * held_out, held_out, held_out))
         self.parts = {"train": train, "validation": validation, "test": test}
         self._step = 0
+        self._begins = True
 
     @property
     def input_size(self) -> int:
@@ -64,12 +69,25 @@ class Streams(Source):
     def facts(self) -> dict[str, Any]:
         return self._facts
 
+    def check(self, recipe: Recipe) -> None:
+        most = (len(self.parts["train"]) - 1) // self.segment
+        if recipe.batch_size > most:
+            raise TaskError(
+                f"the text is too short for {recipe.batch_size} streams with segments of "
+                f"{self.segment}: batch_size should be {most} or less, or segment smaller"
+                if most
+                else f"segment should be {len(self.parts['train']) - 1} or less for this text, "
+                f"got {self.segment}"
+            )
+
     def batch(self, generator: Generator, batch_size: int) -> Batch:
         streams = _streams(self.parts["train"], batch_size)
-        start = self._step * self.segment
+        segments = max((len(streams) - 1) // self.segment, 1)
+        turn, place = divmod(self._step, segments)
+        later = max(len(streams) - 1 - segments * self.segment, 0) if turn % 2 else 0
+        start = later + place * self.segment
         self._step += 1
-        if (self._step + 1) * self.segment + 1 > len(streams):
-            self._step = 0
+        self._begins = self._step % segments == 0
         return _as_batch(streams[start : start + self.segment + 1])
 
     def evaluation(self, part: Part, batch_size: int) -> Iterator[Batch]:
@@ -80,13 +98,14 @@ class Streams(Source):
     def position(self) -> dict[str, Tensor]:
         import torch
 
-        return {"step": torch.tensor(self._step)}
+        return {"step": torch.tensor(self._step), "begins": torch.tensor(self._begins)}
 
     def move_to(self, position: Mapping[str, Tensor]) -> None:
         self._step = int(position["step"])
+        self._begins = bool(position.get("begins", self._step == 0))
 
     def start_of_stream(self) -> bool:
-        return self._step == 0
+        return self._begins
 
 
 def _streams(text: Tensor, count: int) -> Tensor:

@@ -106,8 +106,11 @@ class Task:
         """A small twin that a CPU trains in a minute or two."""
         return cls.full()
 
-    def suited(self) -> Preset | None:
-        """The recipe and the limits that suit these settings; None for those of `full`."""
+    def suited(self, given: Mapping[str, Any]) -> Preset | None:
+        """The recipe and the limits that suit these settings; None for those of `full`.
+
+        `given` has the settings that a person chose, which the result should go with.
+        """
         return None
 
     @property
@@ -177,6 +180,9 @@ class Source:
         generator = torch.Generator(self.device).manual_seed({"validation": 1, "test": 2}[part])
         for _ in range(10):
             yield self.batch(generator, batch_size)
+
+    def check(self, recipe: Recipe) -> None:
+        """Raise a TaskError where the recipe does not fit the data."""
 
     def facts(self) -> dict[str, Any]:
         """What a model of this data needs to be used, and what tells the data from others.

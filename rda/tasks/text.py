@@ -7,9 +7,9 @@ import glob
 import hashlib
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from rda.settings import Limits, Recipe
 from rda.tasks.registry import TaskError, register
@@ -26,8 +26,14 @@ SHORTEST = 1000
 """Symbols that a text needs at least: fewer leave nothing to validate with."""
 MOST_CHARACTERS = 1 << 28
 """A longer text is read as bytes, which can stay on the disk."""
+LARGE = 1 << 30
+"""Bytes above which a file is not read into memory. It must not be changed during training."""
 OFTEN = 2
 """A character that occurs less often has no number of its own."""
+
+
+class NotTextError(TaskError):
+    """A file that does not hold characters of UTF-8."""
 
 
 @register
@@ -58,7 +64,7 @@ class Text(Task):
 
     @classmethod
     def full(cls) -> Preset:
-        return cls()._preset(1_000_000)
+        return cls()._preset(1_000_000, {})
 
     @classmethod
     def small(cls) -> Preset:
@@ -66,27 +72,30 @@ class Text(Task):
         recipe = Recipe(hidden_size=64, batch_size=16, learning_rate=0.003, evaluate_every=100)
         return Preset(task, recipe, Limits(steps=500))
 
-    def suited(self) -> Preset | None:
-        """More units and more steps for a longer text."""
-        return self._preset(sum(path.stat().st_size for path in self.paths()))
+    def suited(self, given: Mapping[str, Any]) -> Preset | None:
+        """More units and more steps for a longer text; a schedule that ends with the steps."""
+        return self._preset(sum(path.stat().st_size for path in self.paths()), given)
 
-    def _preset(self, size: int) -> Preset:
+    def _preset(self, size: int, given: Mapping[str, Any]) -> Preset:
         """For a text of so many bytes."""
         hidden = 128 if size < 300_000 else 256 if size < 10_000_000 else 512
-        batch = 16 if size < 300_000 else 32
+        batch = max(given.get("batch_size", 16 if size < 300_000 else 32), 1)
         epoch = max(size * 9 // (10 * batch * self.segment), 1)
-        steps = min(max(8 * epoch, 500), 20_000)
+        steps = given.get("steps", min(max(8 * epoch, 500), 20_000))
         recipe = Recipe(
             hidden_size=hidden,
             batch_size=batch,
             learning_rate=0.003,
-            schedule="cosine",
-            warmup_steps=steps // 50,
-            schedule_steps=steps,
             clip_norm=1.0,
-            evaluate_every=steps // 10,
+            evaluate_every=max(steps // 10, 1),
         )
-        return Preset(self, recipe, Limits(steps=steps))
+        if given.get("schedule", "cosine") != "constant" and steps > 1:
+            ends = given.get("schedule_steps", steps)
+            warmup = max(min(ends // 50, ends - 1), 0)
+            recipe = replace(
+                recipe, schedule="cosine", warmup_steps=warmup, schedule_steps=max(ends, 1)
+            )
+        return Preset(self, recipe, Limits(steps=max(steps, 1)))
 
     @property
     def embedding_size(self) -> int:
@@ -100,27 +109,27 @@ class Text(Task):
         """
         if not self.file:
             raise TaskError("text needs a text: --file corpus.txt, a folder, or a pattern")
-        place = Path(self.file).expanduser()
-        if place.is_file():
-            found = [place]
-        elif place.is_dir():
-            hidden = (part for part in place.rglob("*") if not _is_hidden(part, place))
-            found = sorted(path for path in hidden if path.is_file())
-        else:
-            found = sorted(path for path in map(Path, glob.glob(str(place))) if path.is_file())
+        try:
+            place = Path(self.file).expanduser()
+            found = _files(place)
+            for path in found:
+                path.stat()
+        except RuntimeError as error:  # there is no such user
+            raise TaskError(f"there is no file {self.file}") from error
+        except OSError as error:
+            raise TaskError(f"{error.filename} cannot be read: {error.strerror}") from error
         if not found:
             where = f"in {self.file}" if place.is_dir() else self.file
             raise TaskError(f"there is no file {where}")
-        for path in found:
-            if not os.access(path, os.R_OK):
-                raise TaskError(f"{path} cannot be read: Permission denied")
         return found
 
     def open(self, device: torch.device, files: Mapping[str, bytes] | None = None) -> Source:
         paths = self.paths()
-        symbols, vocabulary, counts, digest = (
-            _read_bytes(paths) if self.read_as == "bytes" else _read_characters(paths)
-        )
+        try:
+            read = _read_bytes if self.read_as == "bytes" else _read_characters
+            symbols, vocabulary, counts, digest = read(paths)
+        except NotTextError as error:
+            raise TaskError(f"{error}: --read-as bytes reads any file") from error
         return Streams(
             self,
             device,
@@ -144,12 +153,26 @@ def pieces(paths: list[Path], kind: Kind) -> Iterator[str | bytes]:
         yield from (text for text, _ in _decoded(paths) if text)
 
 
-def _is_hidden(path: Path, root: Path) -> bool:
-    return any(part.startswith(".") for part in path.relative_to(root).parts)
+def _files(place: Path) -> list[Path]:
+    """A file itself, all of a folder that is not hidden, or what fits a pattern."""
+    if place.is_file():
+        return [place]
+    if not place.is_dir():
+        return sorted(path for path in map(Path, glob.glob(str(place))) if path.is_file())
+
+    def refuse(error: OSError) -> None:
+        raise error
+
+    found = []
+    for folder, folders, names in os.walk(place, onerror=refuse):
+        folders[:] = (name for name in folders if not name.startswith("."))
+        paths = (Path(folder, name) for name in names if not name.startswith("."))
+        found += [path for path in paths if path.is_symlink() or path.is_file()]
+    return sorted(found)
 
 
 def _read_bytes(paths: list[Path]) -> tuple[Tensor, Vocabulary, Tensor, str]:
-    """A single file stays on the disk, and is read from there as it is needed."""
+    """A single file that is large stays on the disk, and is read from there as it is needed."""
     import torch
 
     digest = hashlib.sha256()
@@ -159,7 +182,7 @@ def _read_bytes(paths: list[Path]) -> tuple[Tensor, Vocabulary, Tensor, str]:
         counts += torch.frombuffer(bytearray(block), dtype=torch.uint8).bincount(minlength=256)
     size = sum(path.stat().st_size for path in paths)
     _check_size(paths, size, "bytes")
-    if len(paths) == 1:
+    if len(paths) == 1 and size > LARGE:
         symbols = torch.from_file(str(paths[0]), shared=False, size=size, dtype=torch.uint8)
     else:
         symbols = torch.frombuffer(bytearray().join(_blocks(paths)), dtype=torch.uint8)
@@ -228,7 +251,4 @@ def _decoded(paths: list[Path]) -> Iterator[tuple[str, bytes]]:
                 read += len(block)
             decoder.decode(b"", final=True)
         except UnicodeDecodeError as error:
-            raise TaskError(
-                f"{path} is not UTF-8 near byte {read + error.start:,}: "
-                "--read-as bytes reads any file"
-            ) from error
+            raise NotTextError(f"{path} is not UTF-8 near byte {read + error.start:,}") from error

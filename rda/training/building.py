@@ -24,6 +24,7 @@ def build_stepper(
     """Task, model and optimiser before the first step; `files` holds the task's data set."""
     recipe = settings.recipe
     source = settings.task.open(device, files)
+    source.check(recipe)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(_seed(recipe.seed, "weights"))
         vocabulary = getattr(source, "vocabulary", None)

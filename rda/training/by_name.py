@@ -81,5 +81,5 @@ def _settings(task: str | Task, unit: str, small: bool, changes: dict[str, Any])
         return settings_for(task, unit, small, changes)
     if small:
         raise ValueError("small goes with the name of a task, not with a task of your own sizes")
-    preset = task.suited() or task.full()
+    preset = task.suited(changes) or task.full()
     return with_changes(RunSettings(task, unit, preset.recipe, preset.limits), changes)

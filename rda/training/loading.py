@@ -46,7 +46,7 @@ def load(
         model.load_state_dict(weights)
     except RuntimeError as error:
         raise RecordError(f"the weights of run {record.name} do not fit its settings") from error
-    model.record = record
+    model.record, model.facts = record, data
     return model.to(device).eval()
 
 

@@ -1,5 +1,7 @@
 """A unit between a task's inputs and its answers."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -23,6 +25,8 @@ class SequenceModel(nn.Module):
     """
 
     record: "Record | None" = None
+    facts: Mapping[str, Any] = MappingProxyType({})
+    """Of the data that it was trained on, where `rda.load` has made it (`Source.facts`)."""
 
     def __init__(
         self,

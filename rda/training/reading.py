@@ -39,12 +39,15 @@ def read_text(
     decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
 
     def noticed() -> Iterator[str | bytes]:
+        begun = False  # the first symbol has no value
         for piece in pieces:
             for symbol in piece[: max(shown + 1 - len(found.shown), 0)]:
                 text = symbol if isinstance(symbol, str) else decoder.decode(bytes([symbol]))
                 found.shown.append(text)
             if model.vocabulary.has_unknown:
-                found.unknown += int((model.vocabulary.encode(piece) == 0).sum())
+                strange = model.vocabulary.encode(piece) == 0
+                found.unknown += int(strange[0 if begun else 1 :].sum())
+                begun = True
             yield piece
 
     for values in model.bits_of_pieces(noticed()):

@@ -1,6 +1,7 @@
 """Writes a run's record: one process at a time, and only files of its own."""
 
 import json
+import math
 import re
 import shutil
 from collections.abc import Iterator, Mapping
@@ -189,10 +190,10 @@ class Run:
     def keep_sample(self, step: int, text: str) -> None:
         """Write what a model of text writes at a step; later ones of an earlier start go."""
         path = self.folder / SAMPLES
-        lines = path.read_text().splitlines() if path.exists() else []
-        kept = [line for line in lines if json.loads(line)["step"] < step]
+        lines = path.read_text(errors="replace").splitlines() if path.exists() else []
+        kept = [line for line in lines if _step_of(line) < step]
         kept.append(json.dumps({"step": step, "text": text}))
-        write_atomically(path, ("\n".join(kept) + "\n").encode())
+        write_atomically(path, ("\n".join(kept) + "\n").encode(errors="replace"))
 
     def append_timing(self, step: int, seconds: float) -> None:
         """Record how long training has taken."""
@@ -222,6 +223,14 @@ class Run:
             write_manifest(self.folder, SEALED, {STATUS: as_json(asdict(status))})
         self.write_status(status)
         return status
+
+
+def _step_of(line: str) -> float:
+    """The step of a sample; infinite where the line cannot be read."""
+    try:
+        return float(json.loads(line)["step"])
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return math.inf
 
 
 def _completed(saved: dict[str, Any], asked: RunSettings) -> dict[str, Any]:

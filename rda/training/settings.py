@@ -65,7 +65,7 @@ def settings_for(task: str, unit: str, small: bool, changes: dict[str, Any]) -> 
     start = (small_settings if small else full_settings)(task, unit)
     of_task = {part.name for part in fields(start.task)} & changes.keys()
     start = with_changes(start, {name: changes[name] for name in of_task})
-    preset = None if small else start.task.suited()
+    preset = None if small else start.task.suited(changes)
     if preset is not None:
         start = replace(start, recipe=preset.recipe, limits=preset.limits)
     return with_changes(start, changes)

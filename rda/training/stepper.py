@@ -77,11 +77,12 @@ class Stepper:
 
     def _groups(self) -> list[dict[str, Any]]:
         """All parameters, or matrices that decay and the others that do not."""
-        everything = list(self.parameters.values())
         if not self.recipe.weight_decay:
-            return [{"params": everything}]
-        others = [parameter for parameter in everything if parameter.dim() < 2]
-        decayed = [parameter for parameter in everything if parameter.dim() >= 2]
+            return [{"params": list(self.parameters.values())}]
+        decayed: list[Tensor] = []
+        others: list[Tensor] = []
+        for name, parameter in self.parameters.items():
+            (decayed if "weight" in name else others).append(parameter)
         return [{"params": decayed}, {"params": others, "weight_decay": 0.0}]
 
     def _first_learning_rate(self, device: torch.device) -> float | Tensor:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from rda.tasks.vocabulary import Vocabulary
 from rda.training.model import SequenceModel
-from rda.training.one_step import one_step
+from rda.training.one_step import Step, one_step
 
 BLOCK = 512
 """Symbols that are read at once. Always cut at the same places, whatever the pieces of a text:
@@ -88,25 +88,30 @@ class TextModel(SequenceModel):
         generator: torch.Generator,
     ) -> Iterator[str]:
         decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+        follow = self._after(symbols[:-1])
+        number = int(symbols[-1])
+        draws: list[float] = []
         written = 0
-        with torch.inference_mode():
-            state = None
-            for part in symbols[:-1].split(BLOCK) if len(symbols) > 1 else ():
-                _, state = self(part.unsqueeze(1), state)
-            follow = one_step(self, state)
-            number = int(symbols[-1])
-            draws: list[float] = []
-            while length is None or written < length:
-                if not draws:
-                    draws = torch.rand(DRAWN, generator=generator, dtype=torch.float64).tolist()
+        while length is None or written < length:
+            if not draws:
+                draws = torch.rand(DRAWN, generator=generator, dtype=torch.float64).tolist()
+            with torch.inference_mode():  # not around the yield: it would hold for the caller
                 number = _draw(follow(number), temperature, top_p, draws.pop())
-                written += 1
-                piece = decoder.decode(self.vocabulary.decode([number]))
-                if piece:
-                    yield piece
-            rest = decoder.decode(b"", final=True)
-            if rest:
-                yield rest
+            written += 1
+            piece = decoder.decode(self.vocabulary.decode([number]))
+            if piece:
+                yield piece
+        rest = decoder.decode(b"", final=True)
+        if rest:
+            yield rest
+
+    @torch.inference_mode()
+    def _after(self, symbols: Tensor) -> Step:
+        """Steps that go on where these symbols end."""
+        state = None
+        for part in symbols.split(BLOCK) if len(symbols) else ():
+            _, state = self(part.unsqueeze(1), state)
+        return one_step(self, state)
 
     def bits(self, text: str | bytes | Iterable[str | bytes]) -> Tensor:
         """How surprising each symbol of a text is, in bits, after all that came before it.
@@ -146,7 +151,8 @@ def _draw(logits: Tensor, temperature: float, top_p: float, draw: float) -> int:
     """The number of a symbol: that at which the sum of probabilities passes the drawn number."""
     if temperature == 0:
         return int(logits.argmax())
-    shares = torch.softmax(logits / temperature, 0)
+    # Without the largest, a small temperature could make infinities of differences.
+    shares = torch.softmax((logits - logits.max()).double() / temperature, 0)
     if top_p == 1:
         return _at(shares.cumsum(0), draw)
     ordered, places = shares.sort(descending=True)

@@ -66,13 +66,22 @@ def test_a_text_is_evaluated_and_shown(runs, capsys, tmp_path):
     assert run(runs, *line) == 0
     told = capsys.readouterr().out
     assert "bits per character over 201 characters" in told
-    assert "2 of them are unknown to it" in told
+    assert "It does not know 2 characters" in told
     page = (tmp_path / "page.html").read_text()
     shown = page[page.index('<pre class="text">') :]
     assert "&lt;" in shown
     assert "<b>" not in shown
     assert "\u2407" in shown
     assert "as RDA-exp-tanh reads it" in page
+
+
+def test_the_bits_are_told_even_where_the_page_cannot_be_written(runs, capsys, tmp_path):
+    line = ["evaluate", "mine", "--file", str(runs / "corpus.txt"), "--page", str(tmp_path)]
+    assert run(runs, *line) == 2
+    told = capsys.readouterr()
+    assert "bits per character" in told.out
+    assert f"{tmp_path} cannot be written: Is a directory" in told.err
+    assert run(runs, *line[:-1], str(tmp_path / "new" / "page.html")) == 0
 
 
 @pytest.mark.parametrize(
@@ -88,7 +97,7 @@ def test_a_text_is_evaluated_and_shown(runs, capsys, tmp_path):
         ("evaluate mine --file nowhere", "there is no file nowhere"),
         ("evaluate other --file nowhere", "was trained on addition"),
         ("evaluate mine --file {empty}", "nothing to evaluate"),
-        ("evaluate mine --file {binary}", "is not UTF-8"),
+        ("evaluate mine --file {binary}", "is not UTF-8 near byte 0\n"),
         ("train text RDA-exp-tanh", "text needs a text: --file"),
         ("train text RDA-exp-tanh --small", "text needs a text: --file"),
         ("train text RDA-exp-tanh --file {empty}", "at least 1,000 characters"),

@@ -1,6 +1,7 @@
 """Texts of a person's own: found, read, cut into streams; and what is said of bad ones."""
 
 import math
+import os
 
 import pytest
 import torch
@@ -9,6 +10,7 @@ from rda.tasks import TaskError
 from rda.tasks import text as module
 from rda.tasks.text import Text, pieces
 from rda.tasks.vocabulary import Vocabulary
+from rda.training.building import build_stepper
 from rda.training.settings import full_settings, settings_for
 
 CPU = torch.device("cpu")
@@ -129,6 +131,71 @@ def test_what_is_too_long_for_characters_is_said(file, monkeypatch):
 def test_a_missing_text_is_one_clear_line(file, said):
     with pytest.raises(TaskError, match=said):
         Text(file=file).paths()
+
+
+def test_every_second_pass_comes_to_the_end_of_the_streams(file):
+    """3,420 characters in 16 streams of 213: two segments of 100 in each pass."""
+    source = opened(file, segment=100)
+    stream = source.parts["train"][:214]
+    for turn, later in enumerate((0, 13, 0)):
+        for start in (later, later + 100):
+            assert source.start_of_stream() == (start == later), turn
+            batch = source.batch(torch.Generator(), 16)
+            assert torch.equal(batch.input[:, 0], stream[start : start + 100].long())
+            assert torch.equal(batch.target[:, 0], stream[start + 1 : start + 101].long())
+
+
+def test_streams_go_on_where_they_were(file):
+    source, again = opened(file, segment=100), opened(file, segment=100)
+    for _ in range(5):
+        again.move_to(source.position())
+        assert again.start_of_stream() == source.start_of_stream()
+        first, second = (one.batch(torch.Generator(), 16) for one in (source, again))
+        assert torch.equal(first.input, second.input)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"batch_size": 5000}, "batch_size should be 68 or less, or segment smaller"),
+        ({"segment": 5000}, "segment should be 3419 or less for this text, got 5000"),
+    ],
+)
+def test_a_batch_that_the_text_cannot_fill_is_refused(file, changes, said):
+    settings = settings_for("text", "RWA", True, {"file": str(file), **changes})
+    with pytest.raises(TaskError, match=said):
+        build_stepper(settings, CPU)
+
+
+def test_what_cannot_be_read_in_a_folder_is_named(tmp_path):
+    (tmp_path / "good.txt").write_text(WORDS)
+    os.mkfifo(tmp_path / "pipe")
+    assert [path.name for path in Text(file=str(tmp_path)).paths()] == ["good.txt"]
+    (tmp_path / "broken").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(TaskError, match="broken cannot be read: No such file"):
+        Text(file=str(tmp_path)).paths()
+
+
+def test_a_home_that_is_not_there():
+    with pytest.raises(TaskError, match="there is no file ~nosuch-user/x"):
+        Text(file="~nosuch-user/x").paths()
+
+
+def test_the_schedule_ends_with_the_steps_that_are_asked_for(file):
+    def recipe(**changes):
+        return settings_for("text", "RWA", False, {"file": str(file), **changes}).recipe
+
+    assert recipe(steps=5000).schedule_steps == 5000
+    assert recipe(steps=5000).learning_rate_at(4000) > 0
+    assert recipe(schedule="constant").schedule_steps == 0
+    assert recipe(schedule_steps=5).warmup_steps < 5
+    assert recipe(steps=1).schedule == "constant"
+
+
+def test_a_large_file_of_bytes_stays_on_the_disk(file, monkeypatch):
+    monkeypatch.setattr(module, "LARGE", 10)
+    source = opened(file, read_as="bytes")
+    assert source.vocabulary.decode(whole(source).tolist()) == WORDS.encode()
 
 
 def test_an_empty_folder(tmp_path):

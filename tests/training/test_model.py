@@ -54,7 +54,7 @@ def test_a_ragged_batch_equals_its_sequences_one_by_one(unit):
 
 def test_symbols_are_one_hot_unless_the_task_embeds_them():
     assert model_for(MultiCopy(copies=1, symbols=2), "GRU", 3).unit.input_size == 9
-    text = Wikipedia(characters=1000, embedding=5, evaluation_streams=2)
+    text = Wikipedia(characters=1000, segment=50, embedding=5, evaluation_streams=2)
     settings = RunSettings(text, "GRU", Recipe(hidden_size=3, batch_size=4))
     stepper = build_stepper(settings, torch.device("cpu"), files={"enwik8": b"ab" * 500})
     assert stepper.model.unit.input_size == 5

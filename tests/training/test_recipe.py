@@ -191,15 +191,17 @@ def test_epsilon_and_betas_are_adams():
 def test_matrices_decay_and_biases_do_not():
     """With a gradient of zero Adam moves nothing, so that all that is left is the decay."""
     recipe = replace(TINY, weight_decay=0.5, learning_rate=0.1)
+    recipe = replace(recipe, learn_initial_state=True, initial_state_deviation=1.0)
     stepper = build_stepper(replace(TINY_RUNS["addition"], recipe=recipe), CPU)
     before = {name: tensor.clone() for name, tensor in stepper.model.state_dict().items()}
     for parameter in stepper.parameters.values():
         parameter.grad = torch.zeros_like(parameter)
     stepper.optimiser.step()
     for name, tensor in stepper.model.state_dict().items():
-        share = 1 - 0.5 * 0.1 if tensor.dim() == 2 else 1
+        share = 1 - 0.5 * 0.1 if "weight" in name else 1
         torch.testing.assert_close(tensor, share * before[name])
     assert before["unit.bias_l0"].any()
+    assert before["unit.initial_average"].any()
 
 
 def test_the_gates_of_a_gru_start_where_the_recipe_says():

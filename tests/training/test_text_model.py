@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import rda
+from rda.analysis.looking import inspect_run
 from rda.labels import COMPARED
 from rda.tasks.text import Text
 from rda.tasks.vocabulary import Vocabulary
@@ -85,6 +86,17 @@ def test_the_same_seed_gives_the_same_text_and_leaves_other_generators_alone(kin
         assert len(first) == 300
 
 
+def test_whoever_reads_a_stream_computes_as_before():
+    model = model_of("RDA-exp-tanh")
+    streams = [model.stream("The", 3, seed=seed) for seed in (1, 2)]
+    for stream in streams:
+        next(stream)
+        assert not torch.is_inference_mode_enabled()
+    for stream in streams:
+        stream.close()
+    assert not torch.is_inference_mode_enabled()
+
+
 def test_without_a_prompt_a_text_begins_as_after_a_line():
     model = model_of("GRU")
     assert model.generate(length=9, seed=0) == model.generate("\n", 9, seed=0)
@@ -100,6 +112,7 @@ def test_draws_follow_the_probabilities():
         (0.5, 1.0, [727, 182, 45, 46]),
         (1.0, 0.7, [667, 333, 0, 0]),
         (0.0, 1.0, [1000, 0, 0, 0]),
+        (1e-300, 1.0, [1000, 0, 0, 0]),
     ):
         counts = torch.zeros(4, dtype=torch.long)
         for draw in draws:
@@ -157,6 +170,7 @@ def test_a_whole_text_is_read_and_its_beginning_kept():
     found = read_text(model, [TEXT[:700], TEXT[700:] + "\u4e00"], shown=650)
     bits = model.bits(TEXT + "\u4e00")
     assert found.count == len(TEXT)
+    assert read_text(model, ["\u4e00\u4e00"]).unknown == 1  # the first one has no value
     assert found.mean == pytest.approx(bits.double().mean().item())
     assert found.unknown == 1
     assert "".join(found.shown) == TEXT[:651]
@@ -193,9 +207,20 @@ def test_stopped_and_continued_it_is_the_same_run(file, tmp_path):
         assert (tmp_path / "parts" / name).read_text() == (tmp_path / "whole" / name).read_text()
 
 
+def test_damaged_samples_do_not_end_a_run(file, tmp_path):
+    train(file, tmp_path / "run", steps=6)
+    (tmp_path / "run" / SAMPLES).write_bytes(b"\xff garbage\n[]\n")
+    assert train(file, tmp_path / "run").status.step == 12
+    lines = (tmp_path / "run" / SAMPLES).read_text().splitlines()
+    assert [json.loads(line)["step"] for line in lines] == [8, 12]
+
+
 def test_a_text_that_was_changed_does_not_go_on(file, tmp_path):
     train(file, tmp_path / "run", steps=6)
+    inspect_run(tmp_path / "run")
     file.write_text(TEXT.replace("lazy", "busy"))
+    with pytest.raises(RecordError, match="the data is not what run run was trained on"):
+        inspect_run(tmp_path / "run")
     with pytest.raises(RecordError, match="the data is not what it was when run run was begun"):
         train(file, tmp_path / "run")
 

@@ -2,6 +2,7 @@
 
 import shutil
 import signal
+from dataclasses import replace
 
 import pytest
 from tiny_runs import TINY_RUNS, run_once, with_steps
@@ -12,7 +13,10 @@ from rda.training.running import train
 from rda.training.status import RecordError
 
 STEPS = 700
-RUN = with_steps(TINY_RUNS["wikipedia"], STEPS, stop_at="never")
+TINY = TINY_RUNS["wikipedia"]
+RUN = with_steps(
+    replace(TINY, recipe=replace(TINY.recipe, evaluate_every=70)), STEPS, stop_at="never"
+)
 
 
 @pytest.fixture(scope="module")
