@@ -243,7 +243,7 @@ def _blocks(paths: list[Path]) -> Iterator[bytes]:
 def _decoded(paths: list[Path]) -> Iterator[tuple[str, bytes]]:
     """Blocks of text with the bytes that they came from."""
     for path in paths:
-        decoder = codecs.getincrementaldecoder("utf-8")()
+        decoder = codecs.getincrementaldecoder("utf-8-sig")()  # a mark at the start is no text
         read = 0
         try:
             for block in _blocks([path]):

@@ -51,6 +51,7 @@ def train(
         KeyboardInterrupt: Ctrl-C was pressed; everything is saved, the same call continues.
         Others: as for `rda.training.train`, and a ValueError for a wrong name or value.
     """
+    changes = {name: str(v) if isinstance(v, Path) else v for name, v in changes.items()}
     settings = _settings(task, unit_label(unit), small, changes)
     if folder is None:
         folder = default_runs() / check_name(default_name(settings))

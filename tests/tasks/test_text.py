@@ -58,6 +58,14 @@ def test_a_folder_and_a_pattern_are_all_their_files_in_order(tmp_path):
     assert [path.name for path in Text(file=f"{tmp_path}/*/*.txt").paths()] == ["2.txt"]
 
 
+def test_line_ends_and_emoji_are_characters_and_the_mark_at_the_start_is_not(tmp_path):
+    path = tmp_path / "text"
+    text = "Good \U0001f600 day\r\n" * 100
+    path.write_bytes(b"\xef\xbb\xbf" + text.encode())
+    source = opened(path)
+    assert source.vocabulary.decode(whole(source).tolist()) == text.encode()
+
+
 def test_what_is_rare_has_no_number_of_its_own(tmp_path):
     path = tmp_path / "text"
     path.write_text("ab" * 600 + "c")

@@ -56,7 +56,7 @@ def train(file, folder, **changes):
         "seed": 1,
     }
     settings |= {"steps": 12, "evaluate_every": 4, "progress": False, "device": "cpu"}
-    return rda.train("text", "RDA-exp-tanh", file=str(file), folder=folder, **settings | changes)
+    return rda.train("text", "RDA-exp-tanh", file=file, folder=folder, **settings | changes)
 
 
 @pytest.mark.parametrize("unit", COMPARED)
