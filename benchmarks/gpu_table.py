@@ -20,10 +20,10 @@ def render(results: Entry, picture: str = "") -> str:
     parts = {name: results["parts"][name] for name in SECTIONS if name in results["parts"]}
     users: dict[str, list[str]] = {}
     for name, part in parts.items():
-        users.setdefault(_hardware(part["machine"]), []).append(name)
+        users.setdefault(hardware(part["machine"]), []).append(name)
     lines = [
-        hardware if len(users) == 1 else f"{', '.join(names)}: {hardware}\n"
-        for hardware, names in users.items()
+        told if len(users) == 1 else f"{', '.join(names)}: {told}\n"
+        for told, names in users.items()
     ]
     lines += [
         "",
@@ -32,15 +32,19 @@ def render(results: Entry, picture: str = "") -> str:
         "more than 50 ms.",
     ]
     for name, part in parts.items():
-        made = part["machine"]
-        stamp = f"{made['date']}, commit `{made['commit']}`, `{made['command']}`."
-        lines += ["", *SECTIONS[name](part), "", stamp]
+        lines += ["", *SECTIONS[name](part), "", stamp(part["machine"])]
         if name == "grid" and picture:
             lines += ["", picture]
     return "\n".join(lines)
 
 
-def _hardware(machine: Entry) -> str:
+def stamp(machine: Entry) -> str:
+    """When something was recorded, from which code and by which command."""
+    return f"{machine['date']}, commit `{machine['commit']}`, `{machine['command']}`."
+
+
+def hardware(machine: Entry) -> str:
+    """The machine and the versions in words."""
     names = {
         "gpu": "",
         "driver": "driver ",

@@ -10,6 +10,7 @@ from typing import Any
 import cpu_table
 import gpu_table
 import pictures
+import sharing
 
 FOLDER = Path(__file__).parent
 RESULTS = FOLDER / "results"
@@ -36,6 +37,10 @@ def render_results(results: dict[str, Any], picture: str = "") -> str:
     """One record as Markdown."""
     if "parts" in results:
         return gpu_table.render(results, picture)
+    if "entries" in results:
+        machine = results["machine"]
+        parts = gpu_table.hardware(machine), sharing.table(results["entries"])
+        return "\n\n".join((*parts, gpu_table.stamp(machine)))
     return cpu_table.render(results)
 
 

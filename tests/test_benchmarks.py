@@ -278,3 +278,14 @@ def test_every_part_runs_and_renders_wherever_it_is_tried(table, tmp_path, monke
         "FlashRNN LSTM"
     ]
     assert table.render_results(again).count("###") == len(on_gpu.PARTS)
+
+
+def test_a_record_of_shared_runs_has_its_table(table):
+    machine = {"gpu": "a GPU", "date": "today", "commit": "abc", "command": "python sharing.py"}
+    rates = {"1": 100.0, "2": 150.0, "4": 200.0, "8": 300.0}
+    case = {"unit": "LSTM", "precision": "float32", "sharing": "time slices"}
+    entries = [{**case, "steps_per_second": rates}]
+    text = table.render_results({"machine": machine, "seconds": 4.0, "entries": entries})
+    assert text.startswith("a GPU.\n\n| unit | sharing |")
+    assert "| LSTM float32 | time slices | 100 (1.00 x) | 150 (1.50 x) | 200 (2.00 x) |" in text
+    assert text.endswith("today, commit `abc`, `python sharing.py`.")

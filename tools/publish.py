@@ -21,16 +21,16 @@ from rda.wording import counted
 ROOT = Path(__file__).parents[1]
 RESULTS, DOCS = ROOT / "results", ROOT / "docs"
 START, END = "<!-- made by tools/publish.py -->\n", "<!-- end -->\n"
-HARDWARE = {
+WORDS = {
     "gpu": "",
     "cuda": "CUDA ",
     "torch": "torch ",
     "python": "Python ",
+    "rda": "rda ",
     "processor": "",
     "threads": "threads: ",
     "git": "commit ",
 }
-MACHINE = {"gpu": "", "cuda": "CUDA ", "torch": "torch ", "python": "Python ", "rda": "rda "}
 INTRODUCTION = """\
 # Recorded runs
 
@@ -76,8 +76,13 @@ def hardware(environment: Mapping[str, str]) -> str:
     known = dict(environment)
     if "git" in known:
         known["git"] = f"`{known['git'][:7]}`"
-    facts = [f"{text}{known[name]}" for name, text in HARDWARE.items() if name in known]
-    return f"{', '.join(facts)}." if facts else "Not all of these ran on the same machine."
+    facts = told(known, "gpu", "cuda", "torch", "python", "processor", "threads", "git")
+    return f"{facts}." if facts else "Not all of these ran on the same machine."
+
+
+def told(environment: Mapping[str, object], *names: str) -> str:
+    """What is known of these, in words."""
+    return ", ".join(f"{WORDS[name]}{environment[name]}" for name in names if name in environment)
 
 
 def demo_command(comparison: Comparison) -> str:
@@ -96,8 +101,7 @@ def render_index(folder: Path = RESULTS) -> str:
 def paper_machines(records: Sequence[Record]) -> str:
     """How many runs there are, and on which machines and versions they ran."""
     machines = Counter(
-        ", ".join(f"{text}{start[name]}" for name, text in MACHINE.items() if name in start)
-        for start in (record.environment[-1] for record in records)
+        told(record.environment[-1], "gpu", "cuda", "torch", "python", "rda") for record in records
     )
     return "\n".join(
         f"- {counted(count, 'run')}: {text}." for text, count in machines.most_common()

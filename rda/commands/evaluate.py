@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rda.commands.finding import find_run
+from rda.commands.finding import load_text_model
 from rda.commands.parser import Parser, UsageError, add_options, given_values, make
 from rda.commands.training import as_usage_errors
 from rda.tasks.text import Text, pieces
@@ -59,19 +59,14 @@ def run(asked: argparse.Namespace, command: str) -> int:
     """Read, say how many bits, write the page."""
     from rich.console import Console
 
-    from rda.commands.reading import load_text_model
     from rda.files import write_atomically
     from rda.report.surprise import Surprise, render_surprise
     from rda.wording import counted
 
     options: EvaluateOptions = make(EvaluateOptions, given_values(asked, EvaluateOptions))
-    if not asked.run:
-        raise UsageError("rda evaluate needs a run: rda runs lists them")
-    if not options.file:
+    if asked.run and not options.file:
         raise UsageError("rda evaluate needs a text: --file other.txt")
-    with as_usage_errors():
-        record = find_run(asked.run, options.runs_dir)
-        model = load_text_model(record, options.device)
+    record, model = load_text_model("evaluate", asked.run, options.runs_dir, options.device)
     console = Console()
     found = _read(model, options.file, console)
     if not found.count:

@@ -5,9 +5,8 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from rda.commands.finding import find_run
-from rda.commands.parser import Parser, UsageError, add_options, given_values, make
-from rda.commands.training import as_usage_errors
+from rda.commands.finding import load_text_model
+from rda.commands.parser import Parser, add_options, given_values, make
 from rda.settings import check_at_least
 from rda.training.record import default_runs
 
@@ -45,10 +44,8 @@ class GenerateOptions:
     """Folder of runs ($RDA_RUNS)."""
 
     def __post_init__(self) -> None:
-        for name in ("length", "temperature", "seed"):
+        for name in ("length", "seed"):
             check_at_least(name, getattr(self, name), 0)
-        if not 0 < self.top_p <= 1:
-            raise ValueError(f"top_p should be above 0 and at most 1, got {self.top_p}")
 
 
 def add(parser: Parser, explain: bool) -> None:
@@ -64,13 +61,8 @@ def run(asked: argparse.Namespace, command: str) -> int:
     """Write the prompt and what follows it."""
     import torch
 
-    from rda.commands.reading import load_text_model
-
     options: GenerateOptions = make(GenerateOptions, given_values(asked, GenerateOptions))
-    if not asked.run:
-        raise UsageError("rda generate needs a run: rda runs lists them")
-    with as_usage_errors():
-        model = load_text_model(find_run(asked.run, options.runs_dir), options.device)
+    _, model = load_text_model("generate", asked.run, options.runs_dir, options.device)
     torch.set_num_threads(1)  # one character is too little work to share
     pieces = make(
         model.stream,

@@ -5,7 +5,6 @@ from pathlib import Path
 
 from rda.commands.parser import Parser, UsageError
 from rda.commands.training import (
-    EXIT_CODES,
     add_tasks,
     check,
     machine_and_place,
@@ -20,6 +19,7 @@ from rda.commands.training import (
 from rda.labels import COMPARED
 from rda.training.settings import RunSettings, default_name
 from rda.training.settings_file import SettingsError, read_settings
+from rda.training.status import EXIT_CODES
 
 SUMMARY = "train one unit on one task; the same command continues where it stopped"
 DESCRIPTION = """\

@@ -16,12 +16,10 @@ from rda.settings import Limits, Recipe, check_at_least
 from rda.tasks import Task, all_tasks
 from rda.training.record import Record, check_name, default_runs
 from rda.training.settings import RunSettings, settings_for, with_changes
-from rda.training.status import FAILED, FINISHED, INTERRUPTED, STOPPED, RecordError, Status
+from rda.training.status import FAILED, INTERRUPTED, RecordError, Status
 
 if TYPE_CHECKING:
     from rda.training.progress import TrainingProgress
-
-EXIT_CODES = {FINISHED: 0, FAILED: 1, STOPPED: 3, INTERRUPTED: 130}
 
 
 @dataclass(frozen=True)

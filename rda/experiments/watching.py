@@ -10,11 +10,9 @@ from rich.table import Table
 
 from rda.experiments.plan import Planned, SecondsPerStep
 from rda.experiments.schedule import Working
-from rda.training.status import Status
+from rda.training.status import EXIT_CODES, INTERRUPTED, Status
 from rda.wording import clock_time
 
-INTERRUPTED = 130
-"""The exit code of a run that was asked to stop."""
 SECONDS_BETWEEN_LINES = 20.0
 """Where the output is not a terminal, a line is printed this often."""
 
@@ -70,7 +68,7 @@ class Board:
         """Print how a run has ended."""
         if status is None or status.state in ("failed", "killed", "running"):
             # Interrupted while it was starting, it has recorded nothing and lost nothing.
-            self.failed += one.process.returncode != INTERRUPTED
+            self.failed += one.process.returncode != EXIT_CODES[INTERRUPTED]
             self._print(f"{one.run.name}: {one.said()}")
             return
         self._ended += status.ended

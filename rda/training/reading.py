@@ -4,6 +4,8 @@ import codecs
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
+from torch import Tensor
+
 from rda.training.text_model import TextModel
 
 
@@ -38,19 +40,19 @@ def read_text(
     found = Reading()
     decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
 
-    def noticed() -> Iterator[str | bytes]:
+    def encoded() -> Iterator[Tensor]:
         begun = False  # the first symbol has no value
         for piece in pieces:
             for symbol in piece[: max(shown + 1 - len(found.shown), 0)]:
                 text = symbol if isinstance(symbol, str) else decoder.decode(bytes([symbol]))
                 found.shown.append(text)
+            numbers = model.vocabulary.encode(piece)
             if model.vocabulary.has_unknown:
-                strange = model.vocabulary.encode(piece) == 0
-                found.unknown += int(strange[0 if begun else 1 :].sum())
+                found.unknown += int((numbers[0 if begun else 1 :] == 0).sum())
                 begun = True
-            yield piece
+            yield numbers
 
-    for values in model.bits_of_pieces(noticed()):
+    for values in model.bits_of_symbols(encoded()):
         found.total += float(values.double().sum())
         found.count += len(values)
         found.bits += values[: max(shown - len(found.bits), 0)].tolist()

@@ -125,11 +125,15 @@ class TextModel(SequenceModel):
 
     def bits_of_pieces(self, pieces: Iterable[str | bytes]) -> Iterator[Tensor]:
         """As `bits`, a block at a time: a text of any length in little memory."""
+        return self.bits_of_symbols(map(self.vocabulary.encode, pieces))
+
+    def bits_of_symbols(self, pieces: Iterable[Tensor]) -> Iterator[Tensor]:
+        """As `bits_of_pieces`, for pieces that the vocabulary has encoded."""
         device = self.readout.weight.device
         waiting = torch.empty(0, dtype=torch.long)
         state = None
         for piece in pieces:
-            waiting = torch.cat((waiting, self.vocabulary.encode(piece)))
+            waiting = torch.cat((waiting, piece))
             while len(waiting) > BLOCK:
                 values, state = self._surprise(waiting[: BLOCK + 1].to(device), state)
                 waiting = waiting[BLOCK:]
