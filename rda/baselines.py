@@ -15,6 +15,7 @@ from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_
 from rda.checks import check_flag
 from rda.initialisation import bias_gates_, xavier_gates_
 from rda.names import look_up
+from rda.precision import autocast_casts, autocast_dtype, autocast_off
 from rda.scan.checks import check_lengths
 from rda.scan.cuda import gated
 from rda.scan.cuda.choosing import WAYS, quickest
@@ -29,6 +30,12 @@ from rda.unit import record_call
 EngineName = Literal["auto", "torch", "block", "cuda", "grid", "graph"]
 TORCH: Final = "torch"
 """The engine that is torch's own implementation: cuDNN on a GPU."""
+
+
+def _compute_dtype(input: Tensor) -> torch.dtype:
+    """The dtype that autocast asks for where it casts this input, otherwise the input's own."""
+    wanted = autocast_dtype(input) if autocast_casts(input) else None
+    return input.dtype if wanted is None else wanted
 
 
 def _packed(states: list[Tensor]) -> Any:
@@ -119,7 +126,10 @@ class _Baseline(nn.RNNBase):
         if hx is not None:
             self.check_forward_args(input, hx, None)
             states = [hx] if len(states) == 1 else list(hx)
-        output, final = self._run_ours(WAYS[name].run, input, states)
+        self._check(input, states)
+        cast = input.to(_compute_dtype(input))
+        with autocast_off(input):
+            output, final = self._run_ours(WAYS[name].run, cast, states)
         return output, _packed(final)
 
     def _forward_ragged(self, input: Any, hx: Any, lengths: Tensor) -> Any:
@@ -150,7 +160,10 @@ class _Baseline(nn.RNNBase):
         reason = self._obstacle(input)
         if reason is None:
             batch = input.shape[0 if self.batch_first else 1]
-            layer = Layer.on(input, self.hidden_size, self._gates, batch)
+            dtype = _compute_dtype(input)
+            units = self.hidden_size
+            product = product_for(dtype, units)
+            layer = Layer(input.device, dtype, units, self._gates, batch, product)
             if self.engine == "auto":
                 return quickest(layer) or TORCH
             reason = WAYS[self.engine].obstacle(layer)
@@ -168,10 +181,11 @@ class _Baseline(nn.RNNBase):
             return f"it runs on an NVIDIA GPU, and the tensors are on {input.device.type}"
         if self.proj_size:
             return "it has no projection of the hidden state (proj_size)"
-        if input.dtype not in (torch.float32, torch.bfloat16):
-            return f"it takes float32 and bfloat16, and the input is {input.dtype}"
-        if not torch.backends.cudnn.enabled or torch.is_autocast_enabled("cuda"):
-            return "it needs torch.backends.cudnn enabled and autocast disabled"
+        dtype = _compute_dtype(input)
+        if dtype not in (torch.float32, torch.bfloat16):
+            return f"it computes in float32 and bfloat16, and is asked for {dtype}"
+        if not torch.backends.cudnn.enabled:
+            return "it needs torch.backends.cudnn enabled"
         if not is_plain(input) or is_transformed(chain([input], self.parameters())):
             return "torch.compile, torch.func and forward-mode derivatives need torch's own"
         return None
@@ -198,7 +212,6 @@ class _Baseline(nn.RNNBase):
         self, run: Run, input: Tensor, states: list[Tensor | None]
     ) -> tuple[Tensor, list[Tensor]]:
         """All layers and directions. Each state is (layers * directions, batch, hidden_size)."""
-        self._check(input, states)
         sequence = input.transpose(0, 1) if self.batch_first else input
         product = product_for(input.dtype, self.hidden_size)
         directions = 2 if self.bidirectional else 1

@@ -88,8 +88,41 @@ def test_what_the_engine_does_not_do_goes_to_torch(name):
     packed = nn.utils.rnn.pack_padded_sequence(x, torch.tensor([5, 3, 1]))
     layer = ours(6, 20).cuda()
     assert layer(packed)[0].data.shape == (9, 20)
+    with torch.autocast("cuda", torch.float16):
+        assert layer.engine_for(x) == "cuDNN"
+        assert layer(x)[0].dtype == torch.float16
+
+
+@pytest.mark.parametrize("name", PAIRS)
+@pytest.mark.parametrize("units", [20, 40, 250, 600, 1800])
+def test_under_autocast_it_is_the_layer_in_bfloat16(name, units):
+    """The same kernels on the same numbers; weights and their gradients stay in float32."""
+    ours, _ = PAIRS[name]
+    torch.manual_seed(1)
+    layer = ours(6, units).cuda()
+    half = ours(6, units).to("cuda", torch.bfloat16)
+    half.load_state_dict(layer.state_dict())
+    x = torch.randn(9, 12, 6, device="cuda", requires_grad=True)
     with torch.autocast("cuda", torch.bfloat16):
-        assert layer(x)[0].dtype in (torch.float16, torch.bfloat16)
+        assert layer.engine_for(x) == half.engine_for(x.bfloat16()) != "cuDNN"
+        output, state = layer(x)
+        output, state = layer(x, state)
+    expected, carried = half(x.bfloat16())
+    expected, carried = half(x.bfloat16(), carried)
+    assert output.dtype == torch.bfloat16
+    torch.testing.assert_close(output, expected, rtol=0, atol=0)
+    for ours_part, theirs in zip(_parts(state), _parts(carried), strict=True):
+        torch.testing.assert_close(ours_part, theirs, rtol=0, atol=0)
+    gradients = torch.autograd.grad(output.float().square().sum(), list(layer.parameters()))
+    others = torch.autograd.grad(expected.float().square().sum(), list(half.parameters()))
+    for ours_part, theirs in zip(gradients, others, strict=True):
+        assert ours_part.dtype == torch.float32
+        # Both are computed in bfloat16 and differ only in when they are rounded to it.
+        torch.testing.assert_close(ours_part, theirs.float(), rtol=0.01, atol=0.01)
+
+
+def _parts(state):
+    return state if isinstance(state, tuple) else (state,)
 
 
 @pytest.mark.parametrize("name", PAIRS)
