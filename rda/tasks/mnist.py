@@ -46,7 +46,7 @@ class MNIST(Task):
 
     @classmethod
     def full(cls) -> Preset:
-        return Preset(cls(), Recipe(evaluate_every=500), Limits(steps=45_000))
+        return Preset(cls(), Recipe(evaluate_every=500, precision="tf32"), Limits(steps=45_000))
 
     @classmethod
     def small(cls) -> Preset:
@@ -76,7 +76,7 @@ class PermutedMNIST(MNIST):
 
     @classmethod
     def full(cls) -> Preset:
-        return Preset(cls(), Recipe(evaluate_every=500), Limits(steps=25_000))
+        return Preset(cls(), Recipe(evaluate_every=500, precision="tf32"), Limits(steps=25_000))
 
     def order(self, pixels: int) -> Tensor | None:
         import torch
