@@ -220,7 +220,9 @@ class _Baseline(nn.RNNBase):
         def run_group(k: int, below: Tensor) -> tuple[Tensor, list[Tensor]]:
             start = [None if state is None else in_memory(state[k].float()) for state in states]
             reverse = directions == 2 and k % 2 == 1
-            weights = [in_memory(weight.to(dtype)) for weight in self.all_weights[k]]
+            # First rounded as the input is: small layers compute in float32 under autocast too.
+            rounded = (weight.to(input.dtype) for weight in self.all_weights[k])
+            weights = [in_memory(weight.to(dtype)) for weight in rounded]
             output, *final = self._run_direction(
                 in_memory(below), start, weights, reverse, run, product
             )
