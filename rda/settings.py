@@ -138,7 +138,7 @@ class Recipe:
     """Precision of the matrix products; weights and states are float32 in all three."""
     evaluate_every: int = 0
     """Steps between two evaluations on the validation data (ten fixed batches, where a task draws
-    its sequences); 0 for none."""
+    its sequences); a run that ends before the first is evaluated at its end; 0 for none."""
     seed: int = 0
     """Seed for weight initialisation and batch order."""
 

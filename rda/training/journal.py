@@ -40,16 +40,19 @@ class Journal:
         os.fsync(self._file.fileno())
         return {"bytes": self._length, "sha256": self._digest.hexdigest()}
 
-    def truncate_to(self, mark: Mapping[str, Any] | None) -> bytes:
-        """Remove what was written after `mark` (all, for None), and return what is left."""
+    def go_back_to(self, mark: Mapping[str, Any] | None) -> bytes:
+        """What was written before `mark` (nothing, for None); `cut` removes the rest."""
         length = 0 if mark is None else int(mark["bytes"])
         kept = self.path.read_bytes()[:length]
         self._digest = hashlib.sha256(kept)
         self._length = length
         if mark is not None and self._digest.hexdigest() != mark["sha256"]:
             raise JournalError(f"{self.path} is not as it was written")
-        self._file.truncate(length)
         return kept
+
+    def cut(self) -> None:
+        """Remove what was written after the mark to which this went back."""
+        self._file.truncate(self._length)
 
     def close(self) -> None:
         """Close the file."""

@@ -143,7 +143,8 @@ class _Loop:
     def work(self) -> Status:
         """Steps, evaluations and checkpoints until there is a reason to stop."""
         while True:
-            self._evaluate_if_due()
+            if self._evaluation_is_due():
+                self._evaluate()
             verdict = self._reason_to_stop()
             if verdict is not None:
                 return self.end(*verdict)
@@ -210,18 +211,21 @@ class _Loop:
         every = self.stepper.recipe.evaluate_every
         return every > 0 and self.step % every == 0 and self.step > self.evaluated_step
 
-    def _evaluate_if_due(self) -> None:
-        if not self._evaluation_is_due():
-            return
+    def _was_never_evaluated(self) -> bool:
+        """Whether training was shorter than the interval between two evaluations."""
+        return self.stepper.recipe.evaluate_every > 0 and self.step > self.evaluated_step == 0
+
+    def _evaluate(self) -> None:
+        """Evaluate the weights, unless an interrupt is requested on the way."""
         values = self.stepper.evaluate("validation", lambda: self.interrupt.requested is not None)
         if values is None:
             return
-        self.evaluated_step = self.step
         self._append(self.step, values)
         text = self.stepper.sample()
         if text is not None:
-            self.run.keep_sample(self.step, text)
+            self.run.keep_sample(self.step, text, before=self.evaluated_step)
             self.listener.sampled(self.step, text)
+        self.evaluated_step = self.step
         score = values[f"validation_{self.stepper.task.metric}"]
         if self._is_best(score):
             self.best_step, self.best = self.step, values
@@ -239,7 +243,7 @@ class _Loop:
         limits, goal = self.limits, self.goals.goal
         reached = self.goals.reached(limits.stop_at)
         if self.interrupt.requested and self._evaluation_is_due():
-            return INTERRUPTED, f"{self.interrupt.requested} at step {self.step}"
+            return self._interrupted()
         if reached is not None:
             return FINISHED, f"{goal} at step {reached}"
         if self.step >= limits.steps:
@@ -247,16 +251,24 @@ class _Loop:
                 return FINISHED, f"all {self.step} steps done"
             return STOPPED, f"{self.step} steps without {goal}"
         if self.interrupt.requested:
-            return INTERRUPTED, f"{self.interrupt.requested} at step {self.step}"
+            return self._interrupted()
         if limits.minutes and time.monotonic() - self.started_at >= 60 * limits.minutes:
             return STOPPED, f"{limits.minutes:g} minutes were over at step {self.step}"
         return None
 
+    def _interrupted(self) -> tuple[str, str]:
+        return INTERRUPTED, f"{self.interrupt.requested} at step {self.step}"
+
     def end(self, state: str, reason: str) -> Status:
-        """Save, test, and record how the run ended."""
+        """Save, validate a run that never was, test, and record how the run ended."""
         if self.step > self.saved_step:
             self.run.append_timing(self.step, self.seconds)
         self._save()
+        if state in ENDED and self._was_never_evaluated():
+            # Not in the checkpoint: a run that goes on has only the evaluations of its interval.
+            self._evaluate()
+            if self._was_never_evaluated():
+                state, reason = self._interrupted()
         if state in ENDED and self.best_weights:
             self._test()
         values = {

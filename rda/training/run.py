@@ -158,15 +158,16 @@ class Run:
     def resume(self) -> tuple[Checkpoint | None, Iterator[dict[str, Any]], list[str]]:
         """The checkpoint to continue from, the rows up to it, and lines to tell the user.
 
-        Whatever was recorded after that checkpoint is removed: it will be made again.
+        Whatever was recorded after that checkpoint does not count, and `begin` removes it: it will
+        be made again.
         """
         try:
             found, notes = checkpoint.load_latest(self.folder / CHECKPOINTS)
             marks = {} if found is None else found.values
             if found is None and self.metrics.path.stat().st_size:
                 notes = ["no checkpoint was finished before it stopped: beginning again"]
-            kept = self.metrics.truncate_to(marks.get("metrics"))
-            self.timing.truncate_to(marks.get("timing"))
+            kept = self.metrics.go_back_to(marks.get("metrics"))
+            self.timing.go_back_to(marks.get("timing"))
         except (CheckpointError, JournalError) as error:
             raise RecordError(f"{error}; --force starts over") from error
         asked = identity(self.settings)
@@ -187,11 +188,14 @@ class Run:
         """Add a row to `metrics.jsonl`."""
         self.metrics.append(row)
 
-    def keep_sample(self, step: int, text: str) -> None:
-        """Write what a model of text writes at a step; later ones of an earlier start go."""
+    def keep_sample(self, step: int, text: str, before: int) -> None:
+        """Write what a model of text writes at a step, beside those up to the step `before`.
+
+        Later ones are of an earlier start.
+        """
         path = self.folder / SAMPLES
         lines = path.read_text(errors="replace").splitlines() if path.exists() else []
-        kept = [line for line in lines if _step_of(line) < step]
+        kept = [line for line in lines if _step_of(line) <= before]
         kept.append(json.dumps({"step": step, "text": text}))
         write_atomically(path, ("\n".join(kept) + "\n").encode(errors="replace"))
 
@@ -206,6 +210,8 @@ class Run:
         write_settings(self.folder, self.settings)  # the limits may be new
         write_environment(self.folder, [*Record(self.folder).environment, entry])
         (self.folder / MANIFEST).unlink(missing_ok=True)
+        for journal in self._journals:
+            journal.cut()
 
     def write_status(self, status: Status) -> None:
         """Replace `status.json`."""

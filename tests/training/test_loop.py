@@ -399,6 +399,42 @@ class TestEvaluation:
         again = run_once(tmp_path / "stopped", settings)
         assert (again.state, again.best_step) == (FINISHED, 4)
 
+    def test_a_run_that_ends_before_its_first_evaluation_is_evaluated_at_its_end(self, tmp_path):
+        status = run_once(tmp_path / "run", with_steps(TINY_RUNS["wikipedia"], 3))
+        assert Record(tmp_path / "run").curve("validation_bits") == (
+            [3],
+            [status.best["validation_bits"]],
+        )
+        assert status.best_step == 3
+        assert status.test
+        before = (tmp_path / "run" / METRICS).read_bytes()
+        assert run_once(tmp_path / "run", with_steps(TINY_RUNS["wikipedia"], 3)) == status
+        assert (tmp_path / "run" / METRICS).read_bytes() == before
+        Record(tmp_path / "run").verify()
+
+    def test_a_run_that_goes_on_has_only_the_evaluations_of_its_interval(self, tmp_path):
+        tiny = TINY_RUNS["wikipedia"]
+        for steps in (2, 3, 9):
+            run_once(tmp_path / "parts", with_steps(tiny, steps))
+        run_once(tmp_path / "whole", with_steps(tiny, 9))
+        assert_same_run(tmp_path / "whole", tmp_path / "parts")
+
+    def test_a_stop_during_the_only_evaluation_is_no_end(self, tmp_path):
+        settings = with_steps(TINY_RUNS["wikipedia"], 3)
+        status = run_once(tmp_path / "run", settings, prepare=stop_during_evaluation)
+        assert (status.state, status.step, status.best_step) == (INTERRUPTED, 3, None)
+        again = run_once(tmp_path / "run", settings)
+        assert (again.state, again.best_step) == (FINISHED, 3)
+
+    def test_a_model_that_was_lost_after_the_only_evaluation_is_made_again(self, tmp_path):
+        settings = with_steps(TINY_RUNS["wikipedia"], 3)
+        status = run_once(tmp_path / "run", settings)
+        before = {name: (tmp_path / "run" / name).read_bytes() for name in (METRICS, MODEL)}
+        (tmp_path / "run" / MODEL).unlink()
+        assert run_once(tmp_path / "run", settings) == status
+        for name, content in before.items():
+            assert (tmp_path / "run" / name).read_bytes() == content
+
 
 def stop_during_evaluation(stepper):
     evaluate = stepper.evaluate

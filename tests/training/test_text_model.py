@@ -199,9 +199,17 @@ def test_a_run_without_its_model_has_the_vocabulary_in_the_checkpoint(file, tmp_
         assert rda.load(tmp_path / "run").generate("The", 20, seed=1) == expected
 
 
-def test_stopped_and_continued_it_is_the_same_run(file, tmp_path):
+def test_a_run_shorter_than_its_interval_ends_with_bits_and_a_sample(file, tmp_path):
+    record = train(file, tmp_path / "run", steps=3)
+    (line,) = (tmp_path / "run" / SAMPLES).read_text().splitlines()
+    assert json.loads(line)["step"] == 3
+    assert record.status.best["validation_bits"] > 0
+
+
+@pytest.mark.parametrize("first_steps", [3, 6])
+def test_stopped_and_continued_it_is_the_same_run(file, tmp_path, first_steps):
     train(file, tmp_path / "whole")
-    train(file, tmp_path / "parts", steps=6)
+    train(file, tmp_path / "parts", steps=first_steps)
     train(file, tmp_path / "parts")
     for name in ("metrics.jsonl", SAMPLES):
         assert (tmp_path / "parts" / name).read_text() == (tmp_path / "whole" / name).read_text()
