@@ -213,6 +213,8 @@ def _read_characters(paths: list[Path]) -> tuple[Tensor, Vocabulary, Tensor, str
             f"{total:,} characters are too many to be held: --read-as bytes reads them as bytes"
         )
     often = counts >= OFTEN
+    if not bool(often.any()):
+        raise TaskError("no character of the text occurs twice: there is nothing to be learned")
     vocabulary = Vocabulary("characters", tuple(often.nonzero().flatten().tolist()), True)
     counts = torch.cat((counts[~often].sum().view(1), counts[often]))
     dtype = torch.uint8 if len(vocabulary) <= 256 else torch.int32

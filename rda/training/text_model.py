@@ -88,6 +88,7 @@ class TextModel(SequenceModel):
         generator: torch.Generator,
     ) -> Iterator[str]:
         decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+        first = int(self.vocabulary.has_unknown)  # what is unknown cannot be written
         follow = self._after(symbols[:-1])
         number = int(symbols[-1])
         draws: list[float] = []
@@ -96,7 +97,7 @@ class TextModel(SequenceModel):
             if not draws:
                 draws = torch.rand(DRAWN, generator=generator, dtype=torch.float64).tolist()
             with torch.inference_mode():  # not around the yield: it would hold for the caller
-                number = _draw(follow(number), temperature, top_p, draws.pop())
+                number = first + _draw(follow(number)[first:], temperature, top_p, draws.pop())
             written += 1
             piece = decoder.decode(self.vocabulary.decode([number]))
             if piece:

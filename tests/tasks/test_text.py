@@ -107,6 +107,10 @@ def test_many_different_characters_are_told_apart(tmp_path):
         (b"short", "at least 1,000 characters, .*: 5"),
         (b"good " * 300 + b"\xff" + b"bad " * 300, "is not UTF-8 near byte 1,500: --read-as bytes"),
         (b"good " * 300 + b"\xc3", "is not UTF-8 near byte"),
+        (
+            "".join(map(chr, range(0x4E00, 0x5E00))).encode(),
+            "no character of the text occurs twice",
+        ),
     ],
 )
 def test_a_bad_text_is_one_clear_line(tmp_path, content, said):

@@ -70,7 +70,7 @@ def test_writing_is_what_the_model_predicts_step_by_step(unit, embedding_size):
     with torch.no_grad():
         for _ in range(40):
             prediction, _ = model(torch.cat((symbols, torch.tensor(expected).long().view(-1, 1))))
-            expected.append(int(prediction[-1, 0].argmax()))
+            expected.append(1 + int(prediction[-1, 0, 1:].argmax()))
     assert written == model.vocabulary.decode(expected).decode()
 
 
@@ -102,6 +102,17 @@ def test_without_a_prompt_a_text_begins_as_after_a_line():
     assert model.generate(length=9, seed=0) == model.generate("\n", 9, seed=0)
     model.vocabulary = Vocabulary("characters", tuple(range(97, 97 + len(model.vocabulary))))
     assert len(model.generate(length=9, seed=0)) == 9
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"temperature": 0}, {"temperature": 5.0}, {"top_p": 0.1}], ids=str
+)
+def test_what_is_unknown_is_never_written(options):
+    model = model_of("GRU")
+    with torch.no_grad():
+        model.readout.bias[0] = 50.0  # by far the likeliest
+    assert "\ufffd" not in model.generate("The", 200, seed=1, **options)
+    assert "\ufffd" not in "".join(model.stream("The", 200, seed=1, **options))
 
 
 def test_draws_follow_the_probabilities():
