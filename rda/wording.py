@@ -2,6 +2,18 @@
 
 from datetime import timedelta
 
+PICTURES = str.maketrans(
+    {code: chr(0x2400 + code) for code in range(32) if chr(code) not in "\t\n"}
+    | {0x7F: "\N{SYMBOL FOR DELETE}"}
+    | dict.fromkeys(range(0x80, 0xA0), "\N{REPLACEMENT CHARACTER}")
+)
+"""What stands for each control character; those above 0x7F have no pictures of their own."""
+
+
+def visible(text: str) -> str:
+    """The text with a picture in place of each control character but line ends and tabs."""
+    return text.translate(PICTURES)
+
 
 def printable(text: str) -> str:
     """One line that a terminal shows and does not obey."""

@@ -9,11 +9,13 @@ from rda.commands.finding import load_text_model
 from rda.commands.parser import Parser, add_options, given_values, make
 from rda.settings import check_at_least
 from rda.training.record import default_runs
+from rda.wording import visible
 
 SUMMARY = "text that a trained model writes"
 DESCRIPTION = """\
 Let the model of a run of `rda train text` or `rda train wikipedia` go on writing after a prompt.
-The text appears as it is written; Ctrl-C ends it. The same seed gives the same text.
+The text appears as it is written; Ctrl-C ends it. The same seed gives the same text. A terminal
+shows control characters as pictures; a file or a pipe gets the text as it is.
 """
 EXAMPLES = """\
 Examples:
@@ -74,9 +76,10 @@ def run(asked: argparse.Namespace, command: str) -> int:
             "seed": options.seed,
         },
     )
-    sys.stdout.write(options.prompt)
+    as_shown = visible if sys.stdout.isatty() else str
+    sys.stdout.write(as_shown(options.prompt))
     for piece in pieces:
-        sys.stdout.write(piece)
+        sys.stdout.write(as_shown(piece))
         sys.stdout.flush()
     sys.stdout.write("\n")
     return 0

@@ -5,14 +5,10 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from rda.report.page import render, resource
+from rda.wording import visible
 
 BOUNDS = (0.5, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0)
 """Bits at which the next colour begins."""
-UNSHOWN = str.maketrans(
-    {code: chr(0x2400 + code) for code in range(32) if chr(code) not in "\t\n"}
-    | dict.fromkeys(range(0x7F, 0xA0), "\ufffd")
-)
-"""Control characters are shown as their pictures."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +35,7 @@ def render_surprise(found: Surprise) -> str:
     """The page as text."""
     pairs = zip(map(level, found.bits), found.symbols, strict=True)
     spans = [
-        (colour, "".join(symbol.translate(UNSHOWN) for _, symbol in group))
+        (colour, visible("".join(symbol for _, symbol in group)))
         for colour, group in groupby(pairs, key=lambda pair: pair[0])
     ]
     edges = (0.0, *BOUNDS)
@@ -50,7 +46,7 @@ def render_surprise(found: Surprise) -> str:
         "surprise.html",
         style=resource("surprise.css"),
         found=found,
-        first=found.first.translate(UNSHOWN),
+        first=visible(found.first),
         spans=spans,
         legend=legend,
     )

@@ -48,6 +48,15 @@ def test_a_text_is_written_as_its_seed_says(runs, capsys):
     assert len(texts[0]) == 3 + 50 + 1
 
 
+@pytest.mark.parametrize(("is_terminal", "shown"), [(True, "She\u241b[2J"), (False, "She\x1b[2J")])
+def test_a_terminal_shows_control_characters_and_a_pipe_gets_them(
+    runs, capsys, monkeypatch, is_terminal, shown
+):
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: is_terminal)
+    assert run(runs, "generate", "mine", "--prompt", "She\x1b[2J", "--length", "5") == 0
+    assert capsys.readouterr().out.startswith(shown)
+
+
 def test_a_text_streams_and_a_closed_pipe_ends_it_quietly(runs):
     line = [sys.executable, "-m", "rda", "generate", str(runs / "runs" / "mine")]
     with subprocess.Popen(
