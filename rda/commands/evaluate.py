@@ -29,7 +29,7 @@ Examples:
   rda evaluate mine --file other.txt
 """
 SHOWN = 20_000
-"""Characters on the page."""
+"""Characters on the page; bytes, where the model reads bytes."""
 
 
 @dataclass(frozen=True)
@@ -94,9 +94,9 @@ def run(asked: argparse.Namespace, command: str) -> int:
             headline=headline,
             facts=facts,
             first=found.shown[0],
-            symbols=found.shown[1:],
+            characters=found.shown[1:],
             bits=found.bits,
-            more=found.count - len(found.bits),
+            rest=counted(found.more, f"more {what}") if found.more else "",
         )
     )
     try:

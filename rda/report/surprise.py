@@ -19,11 +19,11 @@ class Surprise:
     headline: str
     facts: dict[str, str]
     first: str
-    """The symbol before the first one that has a value."""
-    symbols: Sequence[str]
+    """The character before the first one that has a value."""
+    characters: Sequence[str]
     bits: Sequence[float]
-    more: int
-    """Symbols of the text that are not shown."""
+    rest: str
+    """How much of the text is not shown, in words; empty for nothing."""
 
 
 def level(bits: float) -> int:
@@ -33,9 +33,9 @@ def level(bits: float) -> int:
 
 def render_surprise(found: Surprise) -> str:
     """The page as text."""
-    pairs = zip(map(level, found.bits), found.symbols, strict=True)
+    pairs = zip(map(level, found.bits), found.characters, strict=True)
     spans = [
-        (colour, visible("".join(symbol for _, symbol in group)))
+        (colour, visible("".join(character for _, character in group)))
         for colour, group in groupby(pairs, key=lambda pair: pair[0])
     ]
     edges = (0.0, *BOUNDS)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import codecs
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
@@ -66,6 +67,22 @@ class Vocabulary:
             stranger = int(given[missing][0])
             raise ValueError(f"the model does not know {self._named(stranger)}")
         return places
+
+    def as_read(self, pieces: Iterable[str | bytes]) -> Iterator[str | bytes]:
+        """The pieces of a text as str or bytes, whichever has one element for each symbol.
+
+        Bytes that are read as characters may be cut within a character.
+        """
+        decoder = codecs.getincrementaldecoder("utf-8")()
+        for piece in pieces:
+            if self.kind == "bytes":
+                yield piece.encode() if isinstance(piece, str) else piece
+            elif isinstance(piece, bytes):
+                yield decoder.decode(piece)
+            else:
+                decoder.decode(b"", final=True)
+                yield piece
+        decoder.decode(b"", final=True)
 
     def decode(self, numbers: Iterable[int]) -> bytes:
         """The text of these symbols, as UTF-8 where they are characters."""

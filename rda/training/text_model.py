@@ -126,7 +126,7 @@ class TextModel(SequenceModel):
 
     def bits_of_pieces(self, pieces: Iterable[str | bytes]) -> Iterator[Tensor]:
         """As `bits`, a block at a time: a text of any length in little memory."""
-        return self.bits_of_symbols(map(self.vocabulary.encode, pieces))
+        return self.bits_of_symbols(map(self.vocabulary.encode, self.vocabulary.as_read(pieces)))
 
     def bits_of_symbols(self, pieces: Iterable[Tensor]) -> Iterator[Tensor]:
         """As `bits_of_pieces`, for pieces that the vocabulary has encoded."""

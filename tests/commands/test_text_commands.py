@@ -1,5 +1,6 @@
 """rda train text, rda generate and rda evaluate, as a person uses them."""
 
+import re
 import subprocess
 import sys
 
@@ -132,6 +133,21 @@ def test_bytes_of_any_file_can_be_learned_and_written(runs, capsys, tmp_path):
     assert run(runs, "generate", "bytes", "--length", "20") == 0
     assert run(runs, "evaluate", "bytes", "--file", str(path), "--page", str(tmp_path / "p")) == 0
     assert "bits per byte over 2,047 bytes" in capsys.readouterr().out
+
+
+def test_the_page_of_a_model_of_bytes_shows_whole_characters(runs, tmp_path):
+    line = f"train text RWA --file {runs / 'corpus.txt'} --read-as bytes --small --steps 1"
+    assert run(runs, *line.split(), "--hidden-size", "4", "--name", "of-bytes") == 0
+    text = "na\u00efve \u65e5\u672c"
+    (tmp_path / "other.txt").write_text(text)
+    page = tmp_path / "page.html"
+    line = f"evaluate of-bytes --file {tmp_path / 'other.txt'} --page {page}"
+    assert run(runs, *line.split()) == 0
+    shown = re.search('<pre class="text">(.*?)</pre>', page.read_text(), re.DOTALL)[1]
+    parts = re.findall(r'<span(?: class="s(\d)")?>(.*?)</span>', shown, re.DOTALL)
+    assert "".join(part for _, part in parts) == text
+    # Three bytes at about 8 bits each: an untrained model knows nothing.
+    assert parts[-1] == (str(level(24)), text[-2:])
 
 
 def test_colours_grow_with_the_surprise():

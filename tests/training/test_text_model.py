@@ -188,6 +188,49 @@ def test_a_whole_text_is_read_and_its_beginning_kept():
     assert found.bits == bits[:650].tolist()
 
 
+@pytest.mark.parametrize("text", ["na\u00efve \u65e5\u672c \U0001f600!", "\u65e5\u672c"])
+def test_a_model_of_bytes_is_shown_whole_characters_with_the_bits_of_their_bytes(text):
+    model = model_of("RDA-exp-tanh", "bytes")
+    found = read_text(model, [text.encode()], shown=100)
+    assert found.shown == list(text)
+    values, start = model.bits(text), len(text[0].encode())
+    for letter, bits in zip(text[1:], found.bits, strict=True):
+        length = len(letter.encode())
+        expected = values[start - 1 : start - 1 + length].sum().item()
+        assert bits == pytest.approx(expected)
+        start += length
+    assert (found.count, found.more) == (len(text.encode()) - 1, 0)
+
+
+def test_bytes_that_are_no_characters_keep_their_own_bits():
+    model = model_of("RWA", "bytes")
+    found = read_text(model, [b"a\xffb\xc3(\xe6\x97"], shown=100)
+    assert "".join(found.shown) == "a\ufffdb\ufffd(\ufffd\ufffd"
+    assert found.bits == model.bits(b"a\xffb\xc3(\xe6\x97").tolist()
+
+
+@pytest.mark.parametrize(("shown", "characters"), [(0, 1), (1, 2), (2, 3), (3, 3), (4, 3), (5, 4)])
+def test_the_last_character_that_is_shown_is_whole(shown, characters):
+    text = "ab\u65e5\u672c"
+    found = read_text(model_of("RWA", "bytes"), [text], shown=shown)
+    assert "".join(found.shown) == text[:characters]
+    assert len(found.bits) == characters - 1
+    assert found.more == len(text[characters:].encode())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_text_may_be_cut_within_its_characters(kind):
+    model = model_of("GRU", kind)
+    text = "Gr\u00f6\u00dfe z\u00e4hlt, \u65e5\u672c"
+    content = text.encode()
+    whole = read_text(model, [text], shown=9)
+    for pieces in ([content], [content[i : i + 1] for i in range(len(content))], list(text)):
+        assert torch.equal(model.bits(pieces), model.bits(text))
+        assert read_text(model, pieces, shown=9) == whole
+    with pytest.raises(ValueError, match="unexpected end of data"):
+        model_of("GRU").bits([content[:3], "e"])
+
+
 def test_a_run_gives_back_its_model_with_the_vocabulary(file, tmp_path):
     record = train(file, tmp_path / "run")
     model = rda.load(tmp_path / "run")
