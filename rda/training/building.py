@@ -2,9 +2,11 @@
 
 import hashlib
 from collections.abc import Mapping
+from typing import Any
 
 import torch
 
+from rda.tasks.streams import Streams
 from rda.tasks.vocabulary import Vocabulary
 from rda.training.model import SequenceModel
 from rda.training.settings import RunSettings
@@ -27,7 +29,7 @@ def build_stepper(
     source.check(recipe)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(_seed(recipe.seed, "weights"))
-        vocabulary = getattr(source, "vocabulary", None)
+        vocabulary = source.vocabulary if isinstance(source, Streams) else None
         model = build_model(settings, source.input_size, source.output_size, engine, vocabulary)
         model = model.to(device)
     generator = torch.Generator(device).manual_seed(_seed(recipe.seed, "batches"))
@@ -45,23 +47,25 @@ def build_model(
 
     With the vocabulary of a text it is one that can write.
     """
-    kind = SequenceModel if vocabulary is None else TextModel
-    model = kind(
+    task, recipe = settings.task, settings.recipe
+    options: dict[str, Any] = {
+        "embedding_size": task.embedding_size,
+        "learn_initial_state": recipe.learn_initial_state,
+        "initial_state_deviation": recipe.initial_state_deviation,
+        "gru_gate_bias": recipe.gru_gate_bias,
+        "engine": engine,
+    }
+    if vocabulary is not None:
+        return TextModel(settings.unit, recipe.hidden_size, vocabulary=vocabulary, **options)
+    return SequenceModel(
         settings.unit,
-        settings.recipe.hidden_size,
+        recipe.hidden_size,
         input_size=input_size,
         output_size=output_size,
-        symbolic=settings.task.symbolic,
-        embedding_size=settings.task.embedding_size,
-        reads_every_step=settings.task.reads_every_step,
-        learn_initial_state=settings.recipe.learn_initial_state,
-        initial_state_deviation=settings.recipe.initial_state_deviation,
-        gru_gate_bias=settings.recipe.gru_gate_bias,
-        engine=engine,
+        symbolic=task.symbolic,
+        reads_every_step=task.reads_every_step,
+        **options,
     )
-    if isinstance(model, TextModel) and vocabulary is not None:
-        model.vocabulary = vocabulary
-    return model
 
 
 def _seed(seed: int, purpose: str) -> int:

@@ -20,9 +20,21 @@ DRAWN = 256
 
 
 class TextModel(SequenceModel):
-    """A `SequenceModel` with the vocabulary of the text that it was trained on."""
+    """Reads the symbols of a vocabulary and predicts the next; other options as `SequenceModel`."""
 
-    vocabulary: Vocabulary
+    def __init__(
+        self, unit: str, hidden_size: int, *, vocabulary: Vocabulary, **options: Any
+    ) -> None:
+        super().__init__(
+            unit,
+            hidden_size,
+            input_size=len(vocabulary),
+            output_size=len(vocabulary),
+            symbolic=True,
+            reads_every_step=True,
+            **options,
+        )
+        self.vocabulary = vocabulary
 
     def generate(
         self,

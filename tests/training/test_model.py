@@ -7,9 +7,11 @@ from rda.labels import UNIT_LABELS
 from rda.settings import Recipe
 from rda.tasks.classify_length import ClassifyLength
 from rda.tasks.copying import MultiCopy
+from rda.tasks.task import Source
 from rda.tasks.wikipedia import Wikipedia
 from rda.training.building import build_model, build_stepper
 from rda.training.settings import RunSettings
+from rda.training.text_model import TextModel
 
 
 def gradients(model, loss):
@@ -74,3 +76,17 @@ def test_the_readout_starts_as_section_6_1_says():
 def test_the_engine_that_runs_is_named():
     assert model_for(MultiCopy(), "RWA", 4, engine="reference").engine_for(3) == "reference"
     assert model_for(MultiCopy(), "LSTM", 4).engine_for(3) == "torch.nn"
+
+
+def test_only_a_model_of_the_next_symbol_is_one_that_writes():
+    class WithWords(Source):
+        vocabulary = ("short", "long")
+
+    class OwnTask(ClassifyLength):
+        def open(self, device, files=None):
+            return WithWords(self, device)
+
+    task = OwnTask(longest=9)
+    stepper = build_stepper(RunSettings(task, "RWA", Recipe(hidden_size=4)), torch.device("cpu"))
+    assert not isinstance(stepper.model, TextModel)
+    assert stepper.model.readout.out_features == task.output_size

@@ -26,18 +26,7 @@ KINDS = {"characters": tuple(sorted(set(map(ord, TEXT)))), "bytes": tuple(range(
 def model_of(unit, kind="characters", embedding_size=5):
     torch.manual_seed(3)
     vocabulary = Vocabulary(kind, KINDS[kind], has_unknown=kind == "characters")
-    size = len(vocabulary)
-    model = TextModel(
-        unit,
-        12,
-        input_size=size,
-        output_size=size,
-        symbolic=True,
-        embedding_size=embedding_size,
-        reads_every_step=True,
-    )
-    model.vocabulary = vocabulary
-    return model.eval()
+    return TextModel(unit, 12, vocabulary=vocabulary, embedding_size=embedding_size).eval()
 
 
 @pytest.fixture
