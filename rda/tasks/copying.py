@@ -25,6 +25,7 @@ SUMMED = Recipe(reduction="sum")
 class _Copying(Task):
     """Base class of Copy and MultiCopy."""
 
+    added_later = ("counted",)
     symbolic = True
     reads_every_step = True
 

@@ -64,6 +64,9 @@ class Task:
     """The name of the data set that `open` reads, one of `rda.data.catalogue.DATASETS`."""
     minima: ClassVar[Mapping[str, int]] = {}
     """The smallest value of each setting that has one."""
+    added_later: ClassVar[tuple[str, ...]] = ()
+    """Settings that runs were named without. With their default values they are left out of a
+    run's name, so that a command still finds the run it started before."""
     symbolic: ClassVar[bool] = False
     """Whether inputs are symbols instead of features."""
     reads_every_step: ClassVar[bool] = False

@@ -80,16 +80,14 @@ def identity(settings: RunSettings) -> dict[str, Any]:
     }
 
 
-ADDED_LATER = {
-    "task": ("counted",),
-    "recipe": (
-        "schedule", "warmup_steps", "schedule_steps", "final_learning_rate", "clip_norm",
-        "not_finite", "clip_relative", "adam_epsilon", "gru_gate_bias", "initial_state_deviation",
-        "adam_beta1", "adam_beta2", "weight_decay",
-    ),
-}  # fmt: skip
-"""Settings that did not exist when runs were named first. Where they have their default values
-they are left out of a run's name, so that a command still finds the run it started before."""
+ADDED_LATER = (
+    "schedule", "warmup_steps", "schedule_steps", "final_learning_rate", "clip_norm", "not_finite",
+    "clip_relative", "adam_epsilon", "gru_gate_bias", "initial_state_deviation", "adam_beta1",
+    "adam_beta2", "weight_decay",
+)  # fmt: skip
+"""Settings of the recipe that did not exist when runs were named first. Where they have their
+default values they are left out of a run's name, so that a command still finds the run it started
+before. A task says so of its own settings in `added_later`."""
 
 
 def default_name(settings: RunSettings) -> str:
@@ -102,7 +100,7 @@ def default_name(settings: RunSettings) -> str:
         if settings == known:
             return f"{stem}{kind}-seed{seed}"
     table = {**identity(settings), "limits": asdict(Limits())}
-    for section, names in ADDED_LATER.items():
+    for section, names in (("task", settings.task.added_later), ("recipe", ADDED_LATER)):
         defaults = default_values(getattr(settings, section))
         for name in names:
             if name in defaults and table[section][name] == defaults[name]:

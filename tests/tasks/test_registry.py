@@ -10,6 +10,7 @@ from typing import Literal
 import pytest
 
 from rda.tasks import Batch, Goal, Task, TaskError, all_tasks, find_task, register, registry
+from rda.training.settings import default_name, full_settings, with_changes
 
 BUILT_IN = [
     "addition", "alternating", "classify-length", "copy", "multicopy", "mnist", "mnist-permuted",
@@ -169,3 +170,16 @@ def test_registering_a_class_again_replaces_it():
     """As a notebook does, where a cell is run twice."""
     assert register(register(made())) is find_task("own")
     assert isinstance(Batch(1, 2), tuple)
+
+
+def name_of_a_run(**attributes):
+    register(made(**attributes))
+    return default_name(with_changes(full_settings("own", "GRU"), {"hidden_size": 9}))
+
+
+def test_an_own_setting_is_part_of_a_runs_name_unless_the_task_says_that_it_was_added_later():
+    kinds = {"counted": int}  # a name that copy and multicopy have too
+    names = [name_of_a_run(counted=value, __annotations__=kinds) for value in (1, 2)]
+    assert len({*names, name_of_a_run()}) == 3
+    later = name_of_a_run(counted=1, __annotations__=kinds, added_later=("counted",))
+    assert later == name_of_a_run()

@@ -134,7 +134,7 @@ def test_runs_of_the_first_version_are_read_and_continued(finished, run):
     old = {name: status[name] for name in status if name not in ("sealed", "skipped_steps")}
     (run / STATUS).write_text(json.dumps(old))
     lines = (run / SETTINGS).read_text().splitlines(keepends=True)
-    added = tuple(name for names in ADDED_LATER.values() for name in names)
+    added = (*RUN.task.added_later, *ADDED_LATER)
     kept = [line for line in lines if not line.startswith(added)]
     assert len(kept) == len(lines) - len(added)
     (run / SETTINGS).write_text("".join(kept))
@@ -148,7 +148,7 @@ def test_a_checkpoint_of_the_first_version_is_continued(run):
 
     found, _ = checkpoint.load_latest(run / CHECKPOINTS)
     settings = dict(found.values["settings"])
-    for section, names in ADDED_LATER.items():
+    for section, names in (("task", RUN.task.added_later), ("recipe", ADDED_LATER)):
         settings[section] = {
             name: value for name, value in settings[section].items() if name not in names
         }
