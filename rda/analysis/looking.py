@@ -9,6 +9,7 @@ from torch import Tensor
 from rda.analysis.inspection import SEED, STEPS_SHOWN, Inspection, save
 from rda.analysis.internals import look_inside
 from rda.sequence import SequenceLayer
+from rda.training.data_facts import refuse_other_data
 from rda.training.loading import load
 from rda.training.record import Record
 from rda.training.running import read_files
@@ -23,7 +24,7 @@ def inspect_run(folder: Path | str, seed: int = SEED) -> Inspection:
     """Let the model of a run read one sequence of its task, and look inside.
 
     Raises:
-        RecordError: the run has no weights, or a unit without attention.
+        RecordError: the run has no weights, or a unit without attention, or its data has changed.
     """
     model = load(folder)
     assert model.record is not None
@@ -32,8 +33,7 @@ def inspect_run(folder: Path | str, seed: int = SEED) -> Inspection:
         raise RecordError(f"{settings.unit} has no attention to look at: give a run of RDA or RWA")
     device = torch.device("cpu")
     source = settings.task.open(device, read_files(settings, progress=False))
-    if model.facts and source.facts() != model.facts:
-        raise RecordError(f"the data is not what run {model.record.name} was trained on")
+    refuse_other_data(model.record.name, model.facts, source)
     batch = source.batch(torch.Generator(device).manual_seed(seed), 1)
     length = None if batch.lengths is None else int(batch.lengths[0])
     input = batch.input[:length]

@@ -190,7 +190,8 @@ class Source:
     def facts(self) -> dict[str, Any]:
         """What a model of this data needs to be used, and what tells the data from others.
 
-        Plain values, saved with the weights. A run goes on only with data of the same facts.
+        Plain values, saved with the weights. A run goes on only with data of the same facts. The
+        size of the data as "bytes" is told where it has changed.
         """
         return {}
 

@@ -74,7 +74,7 @@ class Text(Task):
 
     def suited(self, given: Mapping[str, Any]) -> Preset | None:
         """More units and more steps for a longer text; a schedule that ends with the steps."""
-        return self._preset(sum(path.stat().st_size for path in self.paths()), given)
+        return self._preset(_size(self.paths()), given)
 
     def _preset(self, size: int, given: Mapping[str, Any]) -> Preset:
         """For a text of so many bytes."""
@@ -138,7 +138,7 @@ class Text(Task):
             counts,
             segment=self.segment,
             evaluation_streams=max(min(self.evaluation_streams, len(symbols) // HELD_OUT // 25), 1),
-            facts={"sha256": digest},
+            facts={"sha256": digest, "bytes": _size(paths)},
         )
 
     def score(self, prediction: Tensor, target: Tensor, loss: Tensor) -> Tensor:
@@ -180,7 +180,7 @@ def _read_bytes(paths: list[Path]) -> tuple[Tensor, Vocabulary, Tensor, str]:
     for block in _blocks(paths):
         digest.update(block)
         counts += torch.frombuffer(bytearray(block), dtype=torch.uint8).bincount(minlength=256)
-    size = sum(path.stat().st_size for path in paths)
+    size = _size(paths)
     _check_size(paths, size, "bytes")
     if len(paths) == 1 and size > LARGE:
         symbols = torch.from_file(str(paths[0]), shared=False, size=size, dtype=torch.uint8)
@@ -193,7 +193,7 @@ def _read_characters(paths: list[Path]) -> tuple[Tensor, Vocabulary, Tensor, str
     """First counts the characters, then gives each its number, a block at a time."""
     import torch
 
-    size = sum(path.stat().st_size for path in paths)
+    size = _size(paths)
     if size > 4 * MOST_CHARACTERS:
         raise TaskError(
             f"{size:,} bytes are too many to be read as characters: --read-as bytes reads them"
@@ -224,6 +224,11 @@ def _read_characters(paths: list[Path]) -> tuple[Tensor, Vocabulary, Tensor, str
         symbols[filled : filled + len(text)] = vocabulary.encode(text)
         filled += len(text)
     return symbols, vocabulary, counts, digest.hexdigest()
+
+
+def _size(paths: list[Path]) -> int:
+    """Bytes of all of them."""
+    return sum(path.stat().st_size for path in paths)
 
 
 def _check_size(paths: list[Path], size: int, what: str) -> None:

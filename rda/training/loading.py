@@ -13,6 +13,7 @@ from rda.tasks.vocabulary import Vocabulary
 from rda.training import checkpoint
 from rda.training.building import build_model
 from rda.training.checkpoint import CheckpointError
+from rda.training.data_facts import recorded_facts
 from rda.training.model import SequenceModel
 from rda.training.record import CHECKPOINTS, MODEL, Record
 from rda.training.status import RecordError
@@ -69,7 +70,7 @@ def _weights(record: Record) -> tuple[dict[str, Tensor], Mapping[str, Any]]:
     if not record.verify(tolerated=[MODEL]):
         with suppress(OSError, CheckpointError):
             weights, values = checkpoint.unpack((record.folder / MODEL).read_bytes())
-            return weights, _facts(values)
+            return weights, recorded_facts(values)
     try:
         found, _ = checkpoint.load_latest(record.folder / CHECKPOINTS, remove_bad=False)
     except CheckpointError as error:
@@ -83,9 +84,4 @@ def _weights(record: Record) -> tuple[dict[str, Tensor], Mapping[str, Any]]:
             stacklevel=3,
         )
     weights = without_prefix("best.", found.tensors) or without_prefix("model.", found.tensors)
-    return weights, _facts(found.values)
-
-
-def _facts(values: Mapping[str, Any]) -> Mapping[str, Any]:
-    data = values.get("data")
-    return data if isinstance(data, dict) else {}
+    return weights, recorded_facts(found.values)

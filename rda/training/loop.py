@@ -106,12 +106,6 @@ class _Loop:
                     f"{device}, which has another random generator: use --device "
                     f"{found.values['device']}, or another --name"
                 )
-            facts = self.stepper.source.facts()
-            if found.values.get("data", facts) != facts:
-                raise RecordError(
-                    f"the data is not what it was when run {self.run.folder.name} was begun; "
-                    "--force starts over"
-                )
             self._restore(found)
 
     def is_over(self) -> bool:
@@ -274,7 +268,6 @@ class _Loop:
         values = {
             "step": self.best_step or self.step,
             "unit": self.run.settings.unit,
-            "data": self.stepper.source.facts(),
         }
         weights = self.best_weights or self.stepper.model.state_dict()
         return self.run.end(self._status(state, reason), weights, values)
@@ -321,7 +314,6 @@ class _Loop:
             "evaluated_step": self.evaluated_step,
             "best_step": self.best_step,
             "best": self.best,
-            "data": self.stepper.source.facts(),
         }
         self.run.save(self.step, {**self.stepper.tensors(), **best}, values)
         self.saved_at, self.saved_step = time.monotonic(), self.step

@@ -12,8 +12,10 @@ from types import TracebackType
 from typing import Any
 
 from rda.files import write_atomically
+from rda.tasks import Source
 from rda.training import checkpoint
 from rda.training.checkpoint import Checkpoint, CheckpointError
+from rda.training.data_facts import recorded_facts, refuse_other_data
 from rda.training.journal import Journal, JournalError
 from rda.training.locking import LOCK, RunLock
 from rda.training.manifest import MANIFEST, write_manifest
@@ -46,9 +48,12 @@ LEFTOVER = re.compile(rf"\.({_OURS}|step-\d+\.(safetensors|sha256))\.\d+\.tmp")
 class Run:
     """A run that this process may write, for as long as the context lasts."""
 
-    def __init__(self, folder: Path, settings: RunSettings, *, force: bool = False) -> None:
+    def __init__(
+        self, folder: Path, settings: RunSettings, source: Source, *, force: bool = False
+    ) -> None:
         self.folder = folder
         self.settings = settings
+        self._source = source
         self._force = force
         self._lock: RunLock | None = None
         self._is_new = False
@@ -115,12 +120,32 @@ class Run:
     def _claim(self) -> None:
         """Make the folder this run's, or refuse it where it holds another run."""
         if (self.folder / SETTINGS).exists() and not self._force:
-            _refuse_other_settings(Record(self.folder), self.settings)
+            self._refuse_other_settings()
             return
         if (self.folder / SETTINGS).exists():
             self._clear()
         self._is_new = True
         write_settings(self.folder, self.settings)
+
+    def _refuse_other_settings(self) -> None:
+        record = Record(self.folder)
+        differences = _differences(record.settings, self.settings)
+        if not differences:
+            return
+        if record.settings.task == self.settings.task:
+            # A text that has grown asks for other sizes: then these are not what was changed.
+            refuse_other_data(record.name, self._recorded_facts(), self._source)
+        raise RecordError(
+            f"run {record.name} has {'; '.join(differences)}: choose another --name, or start it "
+            "over with --force"
+        )
+
+    def _recorded_facts(self) -> Mapping[str, Any]:
+        with suppress(CheckpointError):
+            found, _ = checkpoint.load_latest(self.folder / CHECKPOINTS, remove_bad=False)
+            if found is not None:
+                return recorded_facts(found.values)
+        return {}
 
     def _clear(self) -> None:
         """Remove what the run has recorded.
@@ -176,12 +201,15 @@ class Run:
                 f"the checkpoint of run {self.folder.name} was made with other settings than its "
                 f"{SETTINGS} now says; --force starts over"
             )
+        if found is not None:
+            refuse_other_data(self.folder.name, recorded_facts(found.values), self._source)
         return found, map(json.loads, kept.splitlines()), notes
 
     def save(self, step: int, tensors: Mapping[str, Any], values: Mapping[str, Any]) -> None:
         """A checkpoint of everything, the position in the records included."""
         marks = {"metrics": self.metrics.mark(), "timing": self.timing.mark()}
-        content = {**values, **marks, "step": step, "settings": identity(self.settings)}
+        content = {**self._with_facts(values), **marks, "step": step}
+        content["settings"] = identity(self.settings)
         checkpoint.save(self.folder / CHECKPOINTS, Checkpoint(step, dict(tensors), content))
 
     def append(self, row: Mapping[str, Any]) -> None:
@@ -223,12 +251,16 @@ class Run:
         The manifest comes before the status that says that there is one, so that a kill between
         the two leaves a run that has not ended yet.
         """
-        write_atomically(self.folder / MODEL, checkpoint.pack(weights, values))
+        model = checkpoint.pack(weights, self._with_facts(values))
+        write_atomically(self.folder / MODEL, model)
         status = replace(status, sealed=status.ended)
         if status.ended:
             write_manifest(self.folder, SEALED, {STATUS: as_json(asdict(status))})
         self.write_status(status)
         return status
+
+    def _with_facts(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        return {**values, "data": self._source.facts()}
 
 
 def _step_of(line: str) -> float:
@@ -251,20 +283,16 @@ def _is_ours(path: Path) -> bool:
     return path.name == LOCK or path.name.startswith(".")
 
 
-def _refuse_other_settings(record: Record, asked: RunSettings) -> None:
-    differences = []
-    if record.settings.task.name != asked.task.name:
-        differences.append(f"task {record.settings.task.name}, not {asked.task.name}")
-    elif record.settings.unit != asked.unit:
-        differences.append(f"unit {record.settings.unit}, not {asked.unit}")
-    else:
-        for section in ("task", "recipe"):
-            new = asdict(getattr(asked, section))
-            for name, old in asdict(getattr(record.settings, section)).items():
-                if old != new[name]:
-                    differences.append(f"{name} {old}, not {new[name]}")
-    if differences:
-        raise RecordError(
-            f"run {record.name} has {'; '.join(differences)}: choose another --name, or start it "
-            "over with --force"
-        )
+def _differences(recorded: RunSettings, asked: RunSettings) -> list[str]:
+    """What the settings of a run have, and not those that are asked for."""
+    if recorded.task.name != asked.task.name:
+        return [f"task {recorded.task.name}, not {asked.task.name}"]
+    if recorded.unit != asked.unit:
+        return [f"unit {recorded.unit}, not {asked.unit}"]
+    found = []
+    for section in ("task", "recipe"):
+        new = asdict(getattr(asked, section))
+        for name, old in asdict(getattr(recorded, section)).items():
+            if old != new[name]:
+                found.append(f"{name} {old}, not {new[name]}")
+    return found

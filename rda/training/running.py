@@ -72,7 +72,7 @@ def train(
             listener = stack.enter_context(EventFiles(listener, Path(folder)))
         stepper = build_stepper(settings, where, engine, files)
         stepper.engine()  # raises before a folder is made where the engine cannot serve
-        run = stack.enter_context(Run(Path(folder), settings, force=force))
+        run = stack.enter_context(Run(Path(folder), settings, stepper.source, force=force))
         seconds = 60 * checkpoint_minutes
         status = run_training(run, stepper, listener, checkpoint_seconds=seconds, command=command)
     return Record(folder, status)

@@ -23,7 +23,7 @@ def run_once(folder, settings, prepare=None):
         return running.train(settings, folder, device="cuda").status
     stepper = build_stepper(settings, torch.device("cuda"))
     prepare(stepper)
-    with Run(folder, settings) as run:
+    with Run(folder, settings, stepper.source) as run:
         return run_training(run, stepper, Quiet())
 
 

@@ -6,8 +6,10 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 from tiny_runs import TINY_RUNS, run_once, with_steps
 
+from rda.tasks import Source
 from rda.training import checkpoint, running
 from rda.training.locking import LOCK, RunLock, is_locked
 from rda.training.record import CHECKPOINTS, METRICS, Record
@@ -19,7 +21,7 @@ RUN = with_steps(TINY_RUNS["addition"], 3, stop_at="never")
 
 
 def test_removing_the_lock_file_lets_no_second_process_in(tmp_path):
-    with Run(tmp_path / "run", RUN):
+    with Run(tmp_path / "run", RUN, Source(RUN.task, torch.device("cpu"))):
         (tmp_path / "run" / LOCK).unlink()
         assert is_locked(tmp_path / "run")
         with pytest.raises(RecordError, match="in use by another process"):

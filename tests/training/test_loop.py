@@ -16,7 +16,7 @@ from tiny_runs import TEXT, TINY, TINY_RUNS, Silent, run_once, with_steps
 from rda import files
 from rda.labels import COMPARED
 from rda.settings import Limits, Recipe
-from rda.tasks import Task, all_tasks
+from rda.tasks import Source, Task, all_tasks
 from rda.tasks.addition import Addition
 from rda.tasks.copying import MultiCopy
 from rda.training import checkpoint
@@ -134,7 +134,7 @@ class TestRecord:
     def test_two_processes_cannot_train_one_run(self, tmp_path):
         tiny = with_steps(TINY_RUNS["addition"], 2)
         with (
-            Run(tmp_path / "run", tiny),
+            Run(tmp_path / "run", tiny, Source(tiny.task, torch.device("cpu"))),
             pytest.raises(RecordError, match="in use by another process"),
         ):
             run_once(tmp_path / "run", tiny)

@@ -270,10 +270,41 @@ def test_a_text_that_was_changed_does_not_go_on(file, tmp_path):
     train(file, tmp_path / "run", steps=6)
     inspect_run(tmp_path / "run")
     file.write_text(TEXT.replace("lazy", "busy"))
-    with pytest.raises(RecordError, match="the data is not what run run was trained on"):
+    told = f"^{file} has changed since run run was begun: bring it back as it was, or train anew"
+    with pytest.raises(RecordError, match=told):
         inspect_run(tmp_path / "run")
-    with pytest.raises(RecordError, match="the data is not what it was when run run was begun"):
+    with pytest.raises(RecordError, match=told):
         train(file, tmp_path / "run")
+
+
+def test_a_text_that_has_grown_is_what_is_told_and_not_the_sizes_that_go_with_it(file, tmp_path):
+    def train_for_a_moment(**changes):
+        quickly = {"minutes": 1e-9, "progress": False, "device": "cpu"}
+        rda.train("text", "RWA", **{"file": file, "folder": tmp_path / "run", **quickly, **changes})
+
+    train_for_a_moment()
+    with pytest.raises(RecordError, match="run run has hidden_size 128, not 9: choose another"):
+        train_for_a_moment(hidden_size=9)
+    before = file.stat().st_size
+    other = tmp_path / "other.txt"
+    other.write_text(TEXT * 150)
+    with pytest.raises(RecordError, match=f"run run has file {file}, not {other}; hidden_size 128"):
+        train_for_a_moment(file=other)
+    file.write_text(TEXT * 150)
+    told = f"^{file} has changed since run run was begun, from {before:,} to {150 * before:,} bytes"
+    with pytest.raises(RecordError, match=f"{told}: .* another --name or --force$"):
+        train_for_a_moment()
+
+
+def test_a_run_goes_on_where_only_facts_were_added_since(file, tmp_path):
+    train(file, tmp_path / "run", steps=6)
+    folder = tmp_path / "run" / CHECKPOINTS
+    found, _ = checkpoint.load_latest(folder)
+    facts = {name: value for name, value in found.values["data"].items() if name != "bytes"}
+    checkpoint.clear(folder)
+    values = {**found.values, "data": facts}
+    checkpoint.save(folder, checkpoint.Checkpoint(found.step, found.tensors, values))
+    assert train(file, tmp_path / "run").status.step == 12
 
 
 @pytest.mark.parametrize("vocabulary", [{"kind": "bytes"}, {**Vocabulary("bytes", (1,)).facts()}])
