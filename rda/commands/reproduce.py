@@ -14,8 +14,8 @@ from rda.experiments.catalogue import Experiment, chosen, experiments, runs_by_n
 from rda.experiments.plan import Planned, SecondsPerStep, cost, in_order, make_plan
 from rda.settings import check_at_least
 from rda.training.record import default_runs
-from rda.training.settings import default_name
-from rda.wording import clock_time
+from rda.training.settings import RunSettings, default_name
+from rda.wording import clock_time, counted
 
 if TYPE_CHECKING:
     import torch
@@ -57,7 +57,7 @@ class ReproduceOptions:
     """Only say what the recorded runs say about each claim of the paper; exit code 0 if every claim
     has a verdict."""
     workers: int = 0
-    """Runs at a time; 0 chooses."""
+    """Runs at a time; 0 chooses. Those of Wikipedia at full size fill a GPU and run alone."""
     thin: bool = False
     """Keep of every run that ends a few hundred points and no weights, for a repository."""
     device: str = "auto"
@@ -107,18 +107,21 @@ def run(asked: argparse.Namespace, command: str) -> int:
             "there is no GPU here, and on a CPU runs of the paper's size take days: --small runs "
             "their small twins, --device cpu the real ones all the same"
         )
-    runs = runs_by_name(found)
-    files = read_files_of(runs.values(), options.data_dir)
+    plan = make_plan(runs_by_name(found), options.runs_dir)
+    files = read_files_of((run.settings for run in plan if run.missing), options.data_dir)
     speeds = Speeds(
         device, options.runs_dir, lambda settings: files.get(settings.task.name), console.print
     )
     with _sharing(device, options.workers) as sharing:
-        plan = make_plan(runs, options.runs_dir)
-        _show(console, found, plan, speeds, sharing, options)
-        queue = in_order(plan, speeds)
+
+        def seconds(settings: RunSettings) -> float:
+            return speeds(settings) / sharing.gain_for(settings)
+
+        _show(console, found, plan, seconds, sharing, options)
+        queue = in_order(plan, seconds)
         if options.plan or not queue:
             return 1 if any(run.failed for run in plan) else 0
-        return _train(console, queue, speeds, sharing, options, device)
+        return _train(console, queue, seconds, sharing, options, device)
 
 
 def _check(console: "Console", folder: Path) -> int:
@@ -162,7 +165,7 @@ def _show(
         table.add_column(name, justify="right")
     for experiment in found:
         mine = [by_name[default_name(settings)] for settings in experiment.runs]
-        left = sum(cost(run, seconds) for run in mine) / sharing.gain
+        left = sum(cost(run, seconds) for run in mine)
         counts = [
             len(mine),
             sum(run.done for run in mine),
@@ -172,11 +175,14 @@ def _show(
         ]
         table.add_row(experiment.name, *map(str, counts), clock_time(left))
     console.print(table)
-    total = sum(cost(run, seconds) for run in plan) / sharing.gain
-    missing = sum(run.missing for run in plan)
+    total = sum(cost(run, seconds) for run in plan)
+    missing = [run.settings for run in plan if run.missing]
     console.print(
-        f"{missing} runs to train, about {clock_time(total)} on this machine; {sharing.note}."
+        f"{len(missing)} runs to train, about {clock_time(total)} on this machine; {sharing.note}."
     )
+    alone = sum(sharing.workers_for(settings) < sharing.workers for settings in missing)
+    if alone:
+        console.print(f"Trained alone, because one fills the device: {counted(alone, 'run')}.")
     for run in plan:
         if run.failed:
             reason = run.problem or (run.status.reason if run.status else "")
@@ -218,7 +224,7 @@ def _train(
         thinned=options.thin,
         inspect=keep_inspection,
     )
-    with Board(console, queue, seconds, sharing.gain, deadline) as board:
+    with Board(console, queue, seconds, deadline) as board:
         stopped = schedule.work(board)
     console.print(board.summary(), markup=False, soft_wrap=True)
     if stopped == "budget":

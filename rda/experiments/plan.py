@@ -82,8 +82,8 @@ def in_order(plan: Sequence[Planned], seconds: SecondsPerStep) -> list[Planned]:
 
 
 def cost(run: Planned, seconds: SecondsPerStep) -> float:
-    """Seconds that are left for a run that has the device for itself."""
-    return run.steps_left * seconds(run.settings)
+    """Seconds that are left of a run. Only for one that is missing the speed is asked for."""
+    return run.steps_left * seconds(run.settings) if run.missing else 0.0
 
 
 def _look(name: str, settings: RunSettings, folder: Path) -> Planned:

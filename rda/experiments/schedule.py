@@ -77,7 +77,7 @@ class Schedule:
                     if interrupt.requested or self.clock() >= self.deadline:
                         self._stop(watcher)
                         return interrupt.requested or "budget"
-                    while self.queue and len(self.working) < self.sharing.workers:
+                    while self.queue and self._has_room_for(self.queue[0]):
                         self._start(self.queue.pop(0))
                     self._look()
                     watcher.looked(self.working, len(self.queue))
@@ -87,12 +87,16 @@ class Schedule:
                     one.process.kill()
         return None
 
+    def _has_room_for(self, run: Planned) -> bool:
+        together = [run, *(one.run for one in self.working)]
+        return all(len(together) <= self.sharing.workers_for(one.settings) for one in together)
+
     def _start(self, run: Planned) -> None:
         line = ["rda", *train_line(run.settings), "--runs-dir", str(self.folder), *self.options]
         environment = {
             **os.environ,
             **self.sharing.environment,
-            "RDA_RUNS_AT_ONCE": str(self.sharing.workers),
+            "RDA_RUNS_AT_ONCE": str(self.sharing.workers_for(run.settings)),
         }
         output = tempfile.TemporaryFile()  # noqa: SIM115 (closed in _collect)
         process = subprocess.Popen(

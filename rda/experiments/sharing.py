@@ -1,6 +1,6 @@
 """Several runs on one GPU at once, through NVIDIA's multi-process service where there is one.
 
-One run of the paper's size does not fill a large GPU. Without the service the driver lets one
+One run of 250 units does not fill a large GPU. Without the service the driver lets one
 process at a time have the GPU, so that several gain nothing; with it their kernels run side by
 side. `python benchmarks/sharing.py` measures both.
 """
@@ -14,22 +14,34 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from rda.training.settings import RunSettings
+
 DAEMON = "nvidia-cuda-mps-control"
 WORKERS = 4
 """Runs at once under the service: more of them did not raise the total on an H200."""
 GAIN = 1.5
 """Total steps per second of so many runs, beside one run alone (measured: 1.4 to 1.6)."""
+UNITS_THAT_FILL_A_GPU = 1024
+"""A run of so many units or more is trained alone: its kernels take the whole GPU in turn."""
 
 
 @dataclass(frozen=True)
 class Sharing:
-    """How many runs share a device, and what that gains."""
+    """How many runs share a device, and what that gains where a run does not fill it."""
 
     workers: int
     gain: float
     environment: dict[str, str]
     """For the processes of the runs."""
     note: str
+
+    def workers_for(self, settings: RunSettings) -> int:
+        """How many runs may be trained at a time while this one is."""
+        return 1 if settings.recipe.hidden_size >= UNITS_THAT_FILL_A_GPU else self.workers
+
+    def gain_for(self, settings: RunSettings) -> float:
+        """By how much this run and those beside it are quicker than one after the other."""
+        return self.gain if self.workers_for(settings) > 1 else 1.0
 
 
 @contextmanager

@@ -25,14 +25,12 @@ class Board:
         console: Console,
         queue: Sequence[Planned],
         seconds: SecondsPerStep,
-        gain: float,
         deadline: float,
     ) -> None:
         self._console = console
         self._seconds = {run.name: seconds(run.settings) for run in queue}
         self._waiting = list(queue)
         self._total = len(queue)
-        self._gain = gain
         self._deadline = deadline
         self._told_at = self._started = time.monotonic()
         self._live = Live(console=console, auto_refresh=False, transient=True)
@@ -91,9 +89,7 @@ class Board:
         for one in working:
             done = one.status.step if one.status else 0
             left += max(one.run.expected_steps - done, 1) * self._seconds[one.run.name]
-        text = (
-            f"{self._ended} of {self._total} runs ended, about {clock_time(left / self._gain)} left"
-        )
+        text = f"{self._ended} of {self._total} runs ended, about {clock_time(left)} left"
         if self._deadline < float("inf"):
             text += f", budget {clock_time(max(self._deadline - now, 0))}"
         return text

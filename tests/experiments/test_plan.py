@@ -89,6 +89,13 @@ def test_what_was_begun_comes_first_then_the_cheapest(tmp_path):
     assert cost(order[0], lambda settings: 2.0) == 2.0 * 95
 
 
+def test_a_run_that_is_done_costs_nothing_and_is_not_measured(tmp_path):
+    (run,) = seeds(1)
+    record(tmp_path, run, state=FINISHED, step=40)
+    (done,) = planned(tmp_path, run)
+    assert cost(done, lambda settings: pytest.fail("measured")) == 0.0
+
+
 def test_a_record_of_another_run_is_a_problem_and_is_left_alone(tmp_path):
     first, second = seeds(2)
     record(tmp_path, first, state=FINISHED, step=3)

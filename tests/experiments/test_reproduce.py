@@ -26,7 +26,7 @@ from rda.settings import Limits, Recipe
 from rda.tasks.addition import Addition
 from rda.training.record import METRICS, Record
 from rda.training.running import train
-from rda.training.settings import RunSettings, default_name
+from rda.training.settings import RunSettings, default_name, full_settings
 
 
 def runs(count, steps=5, stop_at="never"):
@@ -108,7 +108,7 @@ def test_at_the_end_of_the_budget_everything_is_saved_and_goes_on_as_if_nothing_
 def test_a_run_that_is_stopped_while_it_starts_has_not_failed(tmp_path, code, failed):
     (run,) = schedule(tmp_path, runs(1)).queue
     console = Console(file=io.StringIO())
-    board = Board(console, [run], lambda settings: 1.0, 1.0, float("inf"))
+    board = Board(console, [run], lambda settings: 1.0, float("inf"))
     with tempfile.TemporaryFile() as output:
         output.write(b"rda: as told")
         board.ended(Working(run, SimpleNamespace(returncode=code), output), None)
@@ -154,6 +154,29 @@ def test_after_a_kill_the_runs_go_on_to_their_end_and_are_left_alone_until_then(
     assert planned().done
     train(settings, tmp_path / "whole", device="cpu", threads=1)
     assert metrics.read_bytes() == (tmp_path / "whole" / METRICS).read_bytes()
+
+
+def test_a_run_that_fills_the_device_is_trained_alone(tmp_path, monkeypatch):
+    """Processes that end at once stand for those of the runs; they remember what was beside."""
+    shares = []
+
+    class Ended:
+        returncode = 0
+
+        def __init__(self, line, env, **options):
+            shares.append((line[line.index("train") + 1], env["RDA_RUNS_AT_ONCE"]))
+
+        def poll(self):
+            return self.returncode
+
+    monkeypatch.setattr("rda.experiments.schedule.subprocess.Popen", Ended)
+    large = [full_settings("wikipedia", unit) for unit in ("RWA", "GRU")]
+    together = []
+    told = Told(lambda working: together.append({one.run.settings.task.name for one in working}))
+    assert schedule(tmp_path, [large[0], *runs(2), large[1]]).work(told) is None
+    assert told.most == 2
+    assert together[:3] == [{"wikipedia"}, {"addition"}, {"wikipedia"}]
+    assert shares == [("wikipedia", "1"), ("addition", "2"), ("addition", "2"), ("wikipedia", "1")]
 
 
 def test_a_run_that_cannot_start_is_told_with_its_reason(tmp_path):
@@ -228,6 +251,11 @@ class TestSharing:
             assert set(found.environment) == {"CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_LOG_DIRECTORY"}
         calls = (tmp_path / "calls").read_text().splitlines()
         assert [call.split() for call in calls] == [["-d", "True"], ["quit", "True"]]
+
+    def test_a_run_that_fills_the_gpu_gains_nothing(self):
+        found = Sharing(4, 1.5, {}, "")
+        assert found.gain_for(full_settings("copy", "RWA")) == 1.5
+        assert found.gain_for(full_settings("wikipedia", "RWA")) == 1.0
 
     def test_a_service_that_does_not_start_is_done_without(self, tmp_path):
         self.daemon(tmp_path, 1)
