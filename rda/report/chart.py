@@ -92,6 +92,17 @@ def over_steps(panel: Panel) -> Chart:
     return _chart(panel, "steps", "step", lambda curve, step: float(step))
 
 
+def over_characters(panel: Panel, characters_per_step: int) -> Chart:
+    """The panel with the characters that were read on the horizontal axis."""
+    millions = characters_per_step / 1e6
+    return _chart(
+        panel,
+        "million characters",
+        "million characters read",
+        lambda curve, step: millions * step,
+    )
+
+
 def over_time(panel: Panel) -> Chart | None:
     """The panel with the time of training on the horizontal axis; None without any timing."""
     longest = max((curve.clock.timings[-1][1] for curve in panel.curves), default=0.0)

@@ -1,5 +1,6 @@
 """Learning curves as data: which columns, how smooth, in which colour and dash."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -51,12 +52,19 @@ class Panel:
     """Number of batches in the trailing mean."""
     linear: bool = False
     """Whether the values are never drawn on a logarithmic axis."""
+    reach: float = math.inf
+    """How far above the lowest value the axis goes; what is higher is drawn at the upper edge."""
 
     @property
     def title(self) -> str:
         """What the vertical axis shows."""
         name = self.column.replace("_", " ")
-        return f"{name}, mean of {self.window} batches" if self.window > 1 else name
+        if self.window > 1:
+            name += f", mean of {self.window} batches"
+        highest = self._highest
+        if any(value > highest for value in self._drawn):
+            name += f", above {highest:.3g} at the upper edge"
+        return name
 
     @property
     def empty(self) -> bool:
@@ -81,11 +89,20 @@ class Panel:
         """The axis of values: 0 to 1 for an accuracy, otherwise around the curves and the goal."""
         if self.column.endswith("accuracy"):
             return Axis(0.0, 1.0)
+        highest = self._highest
+        return Axis.over((min(value, highest) for value in self._drawn), self.log)
+
+    @property
+    def _highest(self) -> float:
+        return min((value for value in self._drawn if value < LARGEST), default=0.0) + self.reach
+
+    @property
+    def _drawn(self) -> list[float]:
         drawn = [value for curve in self.curves for value in curve.smooth.values]
         drawn += [value for curve in self.curves for value in curve.raw.values[-1:]]
         if self.goal is not None:
             drawn.append(self.goal.threshold)
-        return Axis.over(drawn, self.log)
+        return drawn
 
     @property
     def horizontal(self) -> Axis:
@@ -102,10 +119,11 @@ def build_panels(runs: Sequence[Run]) -> tuple[Panel, ...]:
     return tuple(_with_dashes(panels, [run.unit for run in in_order]))
 
 
-def panel_of(column: str, runs: Sequence[Run]) -> Panel:
+def panel_of(column: str, runs: Sequence[Run], reach: float = math.inf) -> Panel:
     """One column of runs of one task. A column of evaluations has no single batches behind it."""
     in_order = sorted(runs, key=lambda run: (unit_order(run.unit), run.name))
-    (panel,) = _with_dashes([_panel(column, in_order)], [run.unit for run in in_order])
+    whole = replace(_panel(column, in_order), reach=reach)
+    (panel,) = _with_dashes([whole], [run.unit for run in in_order])
     return panel
 
 

@@ -1,9 +1,12 @@
 """What the pictures rest on: means, thinning, dashes, the clock."""
 
 import math
+from dataclasses import replace
 
 import pytest
 
+from rda.report.axis import Axis
+from rda.report.chart import over_characters
 from rda.report.colours import COLOURS
 from rda.report.comparison import build_comparison
 from rda.report.curves import Curve, Panel
@@ -85,6 +88,24 @@ def test_runs_of_different_tasks_do_not_share_a_picture(write_run):
 def test_the_axis_is_logarithmic_where_that_helps(column, values, log):
     curve = Curve("a", "#000000", Points(range(len(values)), values))
     assert Panel(column, (curve,)).log is log
+
+
+def test_an_axis_that_reaches_so_far_says_that_there_is_more():
+    curves = [
+        Curve("LSTM", COLOURS["LSTM"], Points([1, 2], [2.0, 1.5])),
+        Curve("RWA", COLOURS["RWA"], Points([1, 2], [5.5, 5.0])),
+    ]
+    whole = Panel("validation_bits", tuple(curves))
+    assert whole.vertical == Axis(1.5, 5.5)
+    assert whole.title == "validation bits"
+    near = replace(whole, reach=1.0)
+    assert near.vertical == Axis(1.5, 2.5)
+    assert near.title == "validation bits, above 2.5 at the upper edge"
+    assert replace(near, curves=near.curves[:1]).title == "validation bits"
+    lstm, rwa = over_characters(near, 500_000).lines
+    assert rwa.smooth == "M500 0L1000 0"
+    assert rwa.values == "5.5 5"
+    assert lstm.smooth.startswith("M500 ")
 
 
 def test_two_runs_of_a_unit_share_its_colour_and_not_its_dash(write_run):
