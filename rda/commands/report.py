@@ -10,7 +10,7 @@ from rda.training.record import default_runs
 SUMMARY = "the paper's tables, figures and claims beside the recorded runs, as a page"
 DESCRIPTION = """\
 Read the runs of `rda reproduce` and write one page (index.html, which asks for nothing from the
-network) and the same as Markdown (report.md): Tables 1 to 6 with the medians and ranges of our
+network) and the same as Markdown (report.md): Tables 1 to 7 with the medians and ranges of our
 seeds beside the published numbers, learning curves, the study of activations, Lemma 1, what a
 unit looks at, and a verdict on each claim of the paper. What was not run reads "not run".
 """

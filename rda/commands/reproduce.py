@@ -34,6 +34,7 @@ EXAMPLES = """\
 Examples:
   rda reproduce table-6                     Table 6, as many seeds as we ask for
   rda reproduce table-1 table-2 --seeds 1   one seed of each
+  rda reproduce table-7 --data-dir data     Table 7, with enwik8 from a folder
   rda reproduce all --budget 30             what fits into half an hour
   rda reproduce all --plan                  only say what is missing and what it costs
   rda reproduce --check                     what the recorded runs say about the paper's claims
@@ -65,7 +66,7 @@ class ReproduceOptions:
     runs_dir: Path = field(default_factory=default_runs)
     """Folder of runs ($RDA_RUNS)."""
     data_dir: str = ""
-    """Folder with MNIST ($RDA_DATA); it is downloaded where missing."""
+    """Folder with MNIST and enwik8 ($RDA_DATA); what is missing is downloaded."""
 
     def __post_init__(self) -> None:
         for name in ("seeds", "budget", "workers"):

@@ -36,7 +36,8 @@ def experiments(seeds: int | None = None, small: bool = False) -> dict[str, Expe
     """All experiments. `seeds` replaces the number that each of them asks for."""
     size = small_settings if small else full_settings
     found = [_table(table, seeds or table.seeds, size) for table in TABLES]
-    curves = tuple(run for experiment in found for run in experiment.runs)
+    with_panels = [one for table, one in zip(TABLES, found, strict=True) if table.panel]
+    curves = tuple(run for experiment in with_panels for run in experiment.runs)
     found.append(Experiment("appendix-b", "Appendix B: learning curves of Tables 1 to 6", curves))
     found.append(
         Experiment(

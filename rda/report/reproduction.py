@@ -30,6 +30,8 @@ INSPECTED = "multicopy"
 """The task on which the inside of a unit is shown."""
 DEMAND = Demand(c=0.5, largest=1.0)
 """What the lemma is drawn for: outputs of one half from features of at most one."""
+BITS_DRAWN = 1.0
+"""How far above the best bits the picture goes: units that learn are hundredths apart."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,8 @@ class TableView:
     """Learning curves, one run for each unit; None without any run."""
     cost: str
     """What the missing runs would take, by the records; empty where none is missing."""
+    characters_per_step: int
+    """How much of a text a training step reads; 0 for a task that reads none."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +91,7 @@ class Reproduction:
 
     @property
     def cells(self) -> list[Cell]:
-        """The thirty cells of Tables 1 to 6."""
+        """The 35 cells of Tables 1 to 7."""
         return [cell for view in self.tables for cell in view.cells]
 
     @property
@@ -96,7 +100,7 @@ class Reproduction:
         kinds = [cell.kind for cell in self.cells]
         judged = [verdict.judgement for _, verdict in self.claims]
         return (
-            f"{kinds.count('reproduced')} of the {len(kinds)} numbers in Tables 1 to 6 are "
+            f"{kinds.count('reproduced')} of the {len(kinds)} numbers in Tables 1 to 7 are "
             f"reproduced, {kinds.count('differs')} differ and {kinds.count('not run')} are not "
             f"run. {len(judged)} claims: {judged.count('confirmed')} confirmed, "
             f"{judged.count('partly')} partly, {judged.count('not confirmed')} not confirmed, "
@@ -138,7 +142,14 @@ def _table(evidence: Evidence, table: Table) -> TableView:
     cells = tuple(evidence.cells(table).values())
     names = [name for cell in cells if (name := _typical(evidence, cell)) is not None]
     panel = _panel(evidence, table, names)
-    return TableView(table, f"Table {table.number}", cells, panel, _cost(evidence, table))
+    cost, characters = _cost(evidence, table), _characters_per_step(evidence, table)
+    return TableView(table, f"Table {table.number}", cells, panel, cost, characters)
+
+
+def _characters_per_step(evidence: Evidence, table: Table) -> int:
+    settings = evidence.runs_of(table.name)[0].settings
+    segment: int = getattr(settings.task, "segment", 0)
+    return segment * settings.recipe.batch_size
 
 
 def _cost(evidence: Evidence, table: Table) -> str:
@@ -162,15 +173,20 @@ def _typical(evidence: Evidence, cell: Cell) -> str | None:
 
 
 def _panel(evidence: Evidence, table: Table, names: Sequence[str]) -> Panel | None:
-    """As in Appendix B: the loss, or for MNIST the accuracy on the validation data."""
+    """As in Appendix B: the loss, or for MNIST the accuracy on the validation data. For text, the
+    bits on it."""
     runs = []
     for record in evidence.records(names).values():
         try:
             runs.append(read_run(record))
         except RecordError:
             continue  # `rda show` says why; a report shows what can be read
-    column = "loss" if table.measure == "goal_step" else "validation_accuracy"
-    return panel_of(column, runs) if runs else None
+    if not runs:
+        return None
+    if table.measure == "goal_step":
+        return panel_of("loss", runs)
+    reach = BITS_DRAWN if table.measure == "bits" else math.inf
+    return panel_of(f"validation_{table.measure}", runs, reach)
 
 
 def _lemma_rows(evidence: Evidence) -> list[LemmaRow]:
@@ -221,9 +237,10 @@ def _run_row(evidence: Evidence, run: Planned) -> RunRow:
     assert run.status is not None
     status = run.status
     start = _last_start(evidence.folder / run.name)
-    test = status.test.get(f"test_{run.settings.task.metric}")
+    metric = run.settings.task.metric
+    test = status.test.get(f"test_{metric}")
     goal = "" if status.goal_step is None else f"goal at {status.goal_step:,}"
-    result = f"{test:.4f} on the test data" if test is not None else goal or MISSING
+    result = f"{metric} {test:.4f} on the test data" if test is not None else goal or MISSING
     git = start.get("git")
     commit = git.get("commit") if isinstance(git, dict) else None
     return RunRow(

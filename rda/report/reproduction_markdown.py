@@ -65,7 +65,7 @@ def _table(cells: tuple[Cell, ...]) -> Iterator[str]:
 
 def _results(paper: Reproduction) -> Iterator[str]:
     yield from (escaped(paper.headline), "")
-    yield table_row("steps to the goal, or test accuracy", *COMPARED)
+    yield table_row("steps to the goal, test accuracy or test bits", *COMPARED)
     yield "|---|" + "---:|" * len(COMPARED)
     for view in paper.tables:
         by_unit = {cell.unit: cell for cell in view.cells}

@@ -23,7 +23,7 @@ def write_paper(folder, names=None, value_of=lambda settings, published: publish
     """A record for each run (or those of some experiments), with the results of `value_of`.
 
     It is given a run's settings and the published number, None where there is none, and returns
-    the steps to the goal, infinite for none, or the accuracy on the test data.
+    the steps to the goal, infinite for none, or the accuracy or bits on the test data.
     """
     known = experiments()
     chosen = known.values() if names is None else [known[name] for name in names]
@@ -65,16 +65,19 @@ def write_record(folder, settings, value):
 
 def rows(settings, status):
     numbers = random.Random(status.step)
+    metric = settings.task.metric
     for point in range(1, POINTS + 1):
         step = max(1, status.step * point // POINTS)
         loss = math.exp(-4 * point / POINTS) * numbers.uniform(0.9, 1.1)
         row = {"step": step, "loss": loss, f"{MEAN}loss": loss}
-        if settings.task.metric != "loss":
-            score = 1 - loss / 2
-            row |= {settings.task.metric: score, f"{MEAN}{settings.task.metric}": score}
+        score = 1 - loss / 2
+        if settings.task.lower_is_better:
+            score = loss + status.best.get(f"validation_{metric}", 0.0)
+        if metric != "loss":
+            row |= {metric: score, f"{MEAN}{metric}": score}
         yield row
         if settings.task.goal is None:
-            yield {"step": step, "validation_loss": loss, "validation_accuracy": 1 - loss / 2}
+            yield {"step": step, "validation_loss": loss, f"validation_{metric}": score}
 
 
 def invented_inspection(settings):

@@ -75,6 +75,8 @@ def test_without_them_the_paper_tells_and_without_it_the_limit(tmp_path):
     assert [run.expected_steps for run in planned(tmp_path, full, beyond, other)] == [
         1781, 10_000, 100,
     ]  # fmt: skip
+    bits = full_settings("wikipedia", "LSTM")  # has no goal: the paper's 1.492 is not steps
+    assert planned(tmp_path, bits)[0].expected_steps == bits.limits.steps
     endless = replace(full, limits=replace(full.limits, stop_at="never"))
     assert planned(tmp_path, endless)[0].expected_steps == 10_000
 

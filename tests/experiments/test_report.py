@@ -15,7 +15,9 @@ from fake_paper import write_paper
 from rda.cli import main
 from rda.experiments.catalogue import experiments
 from rda.experiments.claims import CLAIMS
-from rda.report.reproduction import build_reproduction
+from rda.labels import COMPARED
+from rda.report.axis import Axis
+from rda.report.reproduction import BITS_DRAWN, build_reproduction
 from rda.report.reproduction_markdown import render_reproduction_markdown
 from rda.report.reproduction_page import render_reproduction
 
@@ -74,15 +76,30 @@ def test_every_cell_of_every_table_is_on_the_page(paper, page):
             assert cell.middle in text
     for claim in CLAIMS:
         assert claim.text in text
-    assert "30 of the 30 numbers in Tables 1 to 6 are reproduced" in text
+    assert "35 of the 35 numbers in Tables 1 to 7 are reproduced" in text
 
 
 def test_it_has_the_six_panels_the_lemma_and_the_inside_of_a_unit(page):
-    assert page.count('<figure class="chart') == 7
+    assert page.count('<figure class="chart') == 9
     assert [f">{panel}. " in page for panel in "abcdef"] == [True] * 6
     assert "bound of Lemma 1" in page
     assert "trained RWA" in page
     assert page.count("data:image/png;base64,") == 1
+
+
+def test_bits_are_drawn_over_characters_and_over_time_near_those_that_learn(paper, page):
+    read, timed = (
+        figure for figure in page.split('<figure class="chart')[1:] if "validation bits" in figure
+    )
+    assert 'data-over="million characters" data-end="896.0"' in read
+    assert "seconds of training</text>" in timed
+    for figure in (read, timed):
+        assert set(re.findall(r'data-label="([^"]+)"', figure)) == set(COMPARED)
+        assert "RWA ends at 5.0" in figure
+        assert "at the upper edge" in figure
+    (view,) = (view for view in paper.tables if view.table.measure == "bits")
+    lowest = min(value for curve in view.panel.curves for value in curve.smooth.values)
+    assert view.panel.vertical == Axis(lowest, lowest + BITS_DRAWN)
 
 
 def test_it_asks_for_nothing_from_the_network_and_allows_only_its_own_script(page):
@@ -98,9 +115,9 @@ def test_it_asks_for_nothing_from_the_network_and_allows_only_its_own_script(pag
 def test_what_was_not_run_says_so(tmp_path):
     paper = build_reproduction(tmp_path)
     page, text = render_reproduction(paper), render_reproduction_markdown(paper)
-    assert "30 are not run" in page
+    assert "35 are not run" in page
     assert "Not run." in page
-    assert text.count("| not run | not run |") == 30
+    assert text.count("| not run | not run |") == 35
     assert "5 of 5 seeds not run" in text
     assert "25 runs are missing; the cost is not known" in page
     assert paper.short
@@ -110,6 +127,8 @@ def test_markdown_has_the_same_tables(paper):
     text = render_reproduction_markdown(paper)
     assert "| RDA-exp-tanh | 1,781 | 1,781 | reproduced, 1.00 x |" in text
     assert "| LSTM | > 10,000 | > 10,000 | reproduced, neither reached it |" in text
+    assert "| LSTM | 1.492 | 1.492 | reproduced, +0.000 |" in text
+    assert "| RWA | 5.067 | 5.067 | reproduced, neither learned it |" in text
     widths = {len(re.findall(r"(?<!\\)\|", line)) for line in text.splitlines() if line[:1] == "|"}
     assert widths == {4, 5, 6}
     assert "Not run yet" not in text
@@ -119,7 +138,7 @@ def test_the_command_writes_both(tmp_path, capsys):
     write_paper(tmp_path / "runs", ["table-1"], invented)
     line = ["report", "--runs-dir", str(tmp_path / "runs"), "--out", str(tmp_path / "out")]
     assert main(line) == 0
-    assert "5 of the 30 numbers" in capsys.readouterr().out
+    assert "5 of the 35 numbers" in capsys.readouterr().out
     shutil.rmtree(tmp_path / "runs" / "addition-RWA-seed1")  # others took 5 s for 1,735 steps
     assert main(line) == 0
     told = (tmp_path / "out" / "report.md").read_text()
@@ -156,6 +175,6 @@ def test_in_a_browser_nothing_is_wider_than_the_screen(page, tmp_path, width):
 
     found = json.loads(re.search(r"<title>(\{.*?\})</title>", done.stdout)[1])
     assert found["hidden"] == ["none", "none", "block"]
-    assert found["tips"] == 7
+    assert found["tips"] == 9
     assert found["wide"] == []
     assert found["page"] <= max(width, 500)  # chromium's smallest window is 500 wide

@@ -1,5 +1,6 @@
 """rda reproduce: many runs, each in its own process; stopped and continued."""
 
+import hashlib
 import io
 import os
 import re
@@ -13,15 +14,18 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from fake_paper import write_paper
 from rich.console import Console
 
 from rda.cli import main
+from rda.data.catalogue import DATASETS, Dataset, File
 from rda.experiments import catalogue, sharing
 from rda.experiments.catalogue import Experiment
 from rda.experiments.plan import make_plan
 from rda.experiments.schedule import Schedule, Working
 from rda.experiments.sharing import Sharing, shared_gpu
 from rda.experiments.watching import Board
+from rda.labels import COMPARED
 from rda.settings import Limits, Recipe
 from rda.tasks.addition import Addition
 from rda.training.record import METRICS, Record
@@ -223,6 +227,43 @@ class TestCommand:
         assert "table-1" in capsys.readouterr().err
         assert main(["reproduce", "table-9", "--device", "cpu"]) == 2
         assert "Did you mean 'table-1'" in capsys.readouterr().err
+
+
+class TestWikipedia:
+    @pytest.fixture
+    def line(self, tmp_path, monkeypatch):
+        """Table 7's small twins on a text that is small too, with all data where it is told."""
+        text = b"Predict the next character of this line.\n" * 500
+        file = File("enwik8", len(text), hashlib.sha256(text).hexdigest(), ())
+        monkeypatch.setitem(DATASETS, "enwik8", Dataset("enwik8", "a text", (file,)))
+        monkeypatch.setenv("RDA_DATA", str(tmp_path / "nothing"))
+        (tmp_path / "data").mkdir()
+        (tmp_path / "data" / "enwik8").write_bytes(text)
+        line = ["reproduce", "table-7", "--small", "--seeds", "1", "--device", "cpu"]
+        return [*line, "--runs-dir", str(tmp_path / "runs"), "--data-dir", str(tmp_path / "data")]
+
+    def test_the_plan_counts_steps_and_workers_read_the_text_themselves(
+        self, line, tmp_path, monkeypatch, capsys
+    ):
+        told = []
+        monkeypatch.setattr(Schedule, "work", lambda work, board: told.append(work))
+        monkeypatch.setattr("rda.experiments.speed.measure", lambda *given: 0.1 if given[2] else 0)
+        assert main(line) == 0
+        assert "5 runs to train, about 0:04:10 on" in capsys.readouterr().out  # 5 x 500 steps
+        (work,) = told
+        assert [run.settings.unit for run in work.queue] == sorted(COMPARED)
+        assert work.options[-2:] == ["--data-dir", str(tmp_path / "data")]
+
+    def test_without_the_text_it_says_where_it_looked(self, line, tmp_path, capsys):
+        assert main([*line[:-1], str(tmp_path / "nowhere")]) == 2
+        assert "enwik8" in capsys.readouterr().err
+
+    def test_runs_that_are_done_need_no_text(self, tmp_path, monkeypatch, capsys):
+        write_paper(tmp_path / "runs", ["table-7"])
+        monkeypatch.setenv("RDA_DATA", str(tmp_path / "nothing"))
+        line = ["reproduce", "table-7", "--device", "cpu", "--runs-dir", str(tmp_path / "runs")]
+        assert main([*line, "--plan"]) == 0
+        assert "0 runs to train" in capsys.readouterr().out
 
 
 class TestSharing:
