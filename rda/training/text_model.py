@@ -109,7 +109,9 @@ class TextModel(SequenceModel):
             if not draws:
                 draws = torch.rand(DRAWN, generator=generator, dtype=torch.float64).tolist()
             with torch.inference_mode():  # not around the yield: it would hold for the caller
-                number = first + _draw(follow(number)[first:], temperature, top_p, draws.pop())
+                # A GPU would take longer to start the draw's small kernels than a CPU to compute.
+                logits = follow(number)[first:].cpu()
+                number = first + _draw(logits, temperature, top_p, draws.pop())
             written += 1
             piece = decoder.decode(self.vocabulary.decode([number]))
             if piece:
