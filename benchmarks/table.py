@@ -11,9 +11,14 @@ import cpu_table
 import gpu_table
 import pictures
 import sharing
+import text_table
 
 FOLDER = Path(__file__).parent
 RESULTS = FOLDER / "results"
+TEXT_IS_MISSING = (
+    "Training and writing text are not recorded yet: `python benchmarks/text.py --record` measures "
+    "them on a GPU."
+)
 
 
 def publish() -> None:
@@ -30,6 +35,8 @@ def render_readme() -> str:
     for path, results in _records():
         picture = f"![A training step over units and over batch size](results/{path.stem}.png)"
         parts.append(f"## Recorded: {path.stem}\n\n{render_results(results, picture)}")
+    if not (RESULTS / "text.json").exists():
+        parts.append(f"## Recorded: text\n\n{TEXT_IS_MISSING}")
     return "\n\n".join(parts) + "\n"
 
 
@@ -41,6 +48,8 @@ def render_results(results: dict[str, Any], picture: str = "") -> str:
         machine = results["machine"]
         parts = gpu_table.hardware(machine), sharing.table(results["entries"])
         return "\n\n".join((*parts, gpu_table.stamp(machine)))
+    if "generation" in results:
+        return text_table.render(results)
     return cpu_table.render(results)
 
 
