@@ -5,6 +5,7 @@ from importlib import import_module
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
+from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 __version__ = "0.2.0"
 
 __all__ = [
+    "PRETRAINED",
     "RDA",
     "RWA",
     "EngineUnavailableError",
@@ -52,6 +54,10 @@ _HOME = {
 
 EXTRA_PACKAGES = ("jinja2", "markupsafe", "matplotlib", "rich", "safetensors", "tomli_w")
 """What training, reports and the command need beside torch: the extra "cli"."""
+
+PRETRAINED = Path(__file__).parent / "pretrained" / "wikipedia"
+"""The folder of the model of text that comes with the package, for `rda.load`. A source tree may
+come without it."""
 
 
 def missing_extra(package: str | None) -> ModuleNotFoundError:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rda.commands.finding import load_text_model
+from rda.commands.finding import RUN_HELP, load_text_model, trained_on
 from rda.commands.parser import Parser, UsageError, add_options, given_values, make
 from rda.commands.training import as_usage_errors
 from rda.tasks.text import Text, pieces
@@ -21,12 +21,14 @@ SUMMARY = "how surprising a text is to a trained model, character by character"
 DESCRIPTION = """\
 Let the model of a run of `rda train text` or `rda train wikipedia` read a text from beginning to
 end: the bits that each character costs after all that came before it, their mean, and a page on
-which each character has the colour of its surprise.
+which each character has the colour of its surprise. Without RUN it is the model that comes with
+rda.
 """
 EXAMPLES = """\
 Examples:
   rda train text RDA-exp-tanh --file corpus.txt --name mine
   rda evaluate mine --file other.txt
+  rda evaluate --file other.txt
 """
 SHOWN = 20_000
 """Characters on the page; bytes, where the model reads bytes."""
@@ -50,8 +52,8 @@ def add(parser: Parser, explain: bool) -> None:
     """The run and the options."""
     parser.description = DESCRIPTION
     parser.epilog = EXAMPLES
-    parser.usage = "rda evaluate RUN --file TEXT [options]"
-    parser.add_argument("run", nargs="?", metavar="RUN", help="a name, or a folder")
+    parser.usage = "rda evaluate [RUN] --file TEXT [options]"
+    parser.add_argument("run", nargs="?", metavar="RUN", help=RUN_HELP)
     add_options(parser, "options", EvaluateOptions, explain)
 
 
@@ -64,7 +66,7 @@ def run(asked: argparse.Namespace, command: str) -> int:
     from rda.wording import counted
 
     options: EvaluateOptions = make(EvaluateOptions, given_values(asked, EvaluateOptions))
-    if asked.run and not options.file:
+    if not options.file:
         raise UsageError("rda evaluate needs a text: --file other.txt")
     record, model = load_text_model("evaluate", asked.run, options.runs_dir, options.device)
     console = Console()
@@ -85,7 +87,7 @@ def run(asked: argparse.Namespace, command: str) -> int:
         "text": options.file,
         "run": record.name,
         "unit": record.settings.unit,
-        "trained on": getattr(record.settings.task, "file", "") or record.settings.task.title,
+        "trained on": trained_on(record),
         "steps": f"{record.status.best_step or record.status.step:,}",
     }
     page = render_surprise(

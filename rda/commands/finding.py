@@ -1,9 +1,10 @@
 """A run by its name or its folder, and the model of text that it trained."""
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rda.commands.parser import UsageError
+import rda
 from rda.commands.training import as_usage_errors
 from rda.names import unknown_name
 from rda.training.record import SETTINGS, Record, run_folders
@@ -11,6 +12,8 @@ from rda.training.status import RecordError
 
 if TYPE_CHECKING:
     from rda.training.text_model import TextModel
+
+RUN_HELP = "a name, or a folder; without it: the model that comes with rda"
 
 
 def find_run(name: str, runs: Path) -> Record:
@@ -33,17 +36,21 @@ def find_run(name: str, runs: Path) -> Record:
 def load_text_model(
     command: str, name: str | None, runs: Path, device: str
 ) -> "tuple[Record, TextModel]":
-    """The run that a command was given, and its model; one line where it has none of text."""
-    if not name:
-        raise UsageError(f"rda {command} needs a run: rda runs lists them")
+    """The run that a command was given, and its model; one line where it has none of text.
+
+    Without a name it is the model that comes with the package, and a line says so.
+    """
     from rda.training.loading import load
     from rda.training.resources import find_device
     from rda.training.text_model import TextModel
 
     with as_usage_errors():
-        record = find_run(name, runs)
-        model = load(record.folder, device=find_device(device))
+        folder = rda.PRETRAINED if name is None else find_run(name, runs).folder
+        model = load(folder, device=find_device(device))
+        record = Record(folder)
         if isinstance(model, TextModel):
+            if name is None:
+                _tell_of_the_packaged(record, command)
             return record, model
         task = record.settings.task
         raise RecordError(
@@ -52,3 +59,16 @@ def load_text_model(
             else f"run {record.name} was trained on {task.name}, and not on text: "
             "give a run of rda train text or rda train wikipedia"
         )
+
+
+def _tell_of_the_packaged(record: Record, command: str) -> None:
+    print(
+        f"rda: this is the model that comes with rda, {record.settings.unit} trained on "
+        f"{trained_on(record)}; rda {command} RUN takes one of yours",
+        file=sys.stderr,
+    )
+
+
+def trained_on(record: Record) -> str:
+    """The text of a run in words: its file, or the title of its task."""
+    return getattr(record.settings.task, "file", "") or record.settings.task.title

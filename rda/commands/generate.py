@@ -5,7 +5,7 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from rda.commands.finding import load_text_model
+from rda.commands.finding import RUN_HELP, load_text_model
 from rda.commands.parser import Parser, add_options, given_values, make
 from rda.settings import check_at_least
 from rda.training.record import default_runs
@@ -14,11 +14,13 @@ from rda.wording import visible
 SUMMARY = "text that a trained model writes"
 DESCRIPTION = """\
 Let the model of a run of `rda train text` or `rda train wikipedia` go on writing after a prompt.
-The text appears as it is written; Ctrl-C ends it. The same seed gives the same text. A terminal
-shows control characters as pictures; a file or a pipe gets the text as it is.
+Without RUN it is the model that comes with rda. The text appears as it is written; Ctrl-C ends it.
+The same seed gives the same text. A terminal shows control characters as pictures; a file or a
+pipe gets the text as it is.
 """
 EXAMPLES = """\
 Examples:
+  rda generate --prompt "The city of "
   rda train text RDA-exp-tanh --file corpus.txt --name mine
   rda generate mine --prompt "Once upon a time" --temperature 0.7
   rda generate mine --length 2000 --top-p 0.9 --seed 3
@@ -54,8 +56,8 @@ def add(parser: Parser, explain: bool) -> None:
     """The run and the options."""
     parser.description = DESCRIPTION
     parser.epilog = EXAMPLES
-    parser.usage = "rda generate RUN [options]"
-    parser.add_argument("run", nargs="?", metavar="RUN", help="a name, or a folder")
+    parser.usage = "rda generate [RUN] [options]"
+    parser.add_argument("run", nargs="?", metavar="RUN", help=RUN_HELP)
     add_options(parser, "options", GenerateOptions, explain)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+import rda
 from rda.tasks.vocabulary import Vocabulary
 from rda.training import checkpoint
 from rda.training.building import build_model
@@ -30,14 +31,14 @@ def load(
     `model.record.status`. The model is in evaluation mode; `model.train()` changes that.
 
     Args:
-        folder: the folder of the run.
+        folder: the folder of the run; `rda.PRETRAINED` is the model that comes with the package.
         device: where the model shall be.
         engine: the engine of the unit, or "auto".
 
     Raises:
         RecordError: the folder is not a run, has no weights yet, or was damaged.
     """
-    record = Record(folder)
+    record = _packaged_record() if Path(folder) == rda.PRETRAINED else Record(folder)
     weights, data = _weights(record)
     answers, _ = weights["readout.weight"].shape
     encoder = weights.get("encoder.weight")
@@ -49,6 +50,25 @@ def load(
         raise RecordError(f"the weights of run {record.name} do not fit its settings") from error
     model.record, model.facts = record, data
     return model.to(device).eval()
+
+
+def _packaged_record() -> Record:
+    """The record of the model that comes with the package, where all of it is as it was packed."""
+    if not rda.PRETRAINED.is_dir():
+        raise RecordError(
+            "this installation comes without a pretrained model: give a run of rda train text or "
+            "rda train wikipedia"
+        )
+    try:
+        record = Record(rda.PRETRAINED)
+        damage = ", ".join(record.damaged())
+    except RecordError as error:
+        damage = str(error)
+    if damage:
+        raise RecordError(
+            f"the model that comes with rda is damaged ({damage}): install rda-torch again"
+        )
+    return record
 
 
 def _vocabulary(record: Record, data: Mapping[str, Any], size: int) -> Vocabulary | None:

@@ -97,7 +97,6 @@ def test_the_bits_are_told_even_where_the_page_cannot_be_written(runs, capsys, t
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("generate", "needs a run"),
         ("generate nothing", "unknown run 'nothing'"),
         ("generate other", "run other was trained on addition, and not on text"),
         ("generate mine --temperature -1", "temperature should be 0 or more"),
