@@ -43,7 +43,7 @@ class Status:
     sealed: bool = False
     """Whether a manifest goes with this status."""
     thinned: bool = False
-    """Whether only some of the steps are kept, and no weights."""
+    """Whether only some of the steps are kept, and no checkpoints."""
 
     @property
     def ended(self) -> bool:
