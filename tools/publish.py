@@ -2,14 +2,19 @@
 
     .venv/bin/python tools/publish.py
 
-The README of results/, the results in the README, the demo's picture and page in docs/demo, and
-the report on the paper in docs/report.
+The README of results/, the results in the README, the demo's picture and page in docs/demo, the
+report on the paper in docs/report, and what the README and docs/text.md say about the model that
+comes with the package: nothing, where there is none.
 """
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from card import CARD, render_card, tested_bits
+
+import rda
+from rda.commands.finding import trained_on
 from rda.report.comparison import Comparison, build_comparison
 from rda.report.markdown import render_markdown
 from rda.report.reproduction import Reproduction, build_reproduction
@@ -21,6 +26,7 @@ from rda.wording import counted
 ROOT = Path(__file__).parents[1]
 RESULTS, DOCS = ROOT / "results", ROOT / "docs"
 START, END = "<!-- made by tools/publish.py -->\n", "<!-- end -->\n"
+MODEL_START = "<!-- the model that comes with the package, made by tools/publish.py -->\n"
 WORDS = {
     "gpu": "",
     "cuda": "CUDA ",
@@ -54,6 +60,25 @@ PAPER = """\
 The runs of `rda reproduce` at the paper's sizes, each curve thinned to about 300 steps
 ([docs/reproduction.md](../docs/reproduction.md)). Tables, curves and claims made from them are in
 [docs/report](../docs/report/report.md).
+"""
+MODEL_IN_README = """\
+A model of text comes with the package ({unit}, trained on {text}, {bits} bits per character on its
+test part; [its card](rda/pretrained/wikipedia/README.md)). It writes at once, without training:
+`rda generate --prompt "The city of "`.
+"""
+MODEL_IN_TEXT = """\
+## Without training
+
+A model comes with the package: {unit} with {units:,} units, trained on {text}, {bits} bits per
+character on its test part. `rda generate` and `rda evaluate` use it where they are given no run:
+
+    rda generate --prompt "The city of " --temperature 0.7
+    rda evaluate --file other.txt
+
+From Python it is `rda.load(rda.PRETRAINED)`. It has no name among runs, so that it cannot be
+mistaken for one: `rda generate wikipedia` is a run of yours that is called so. How it was trained,
+the licence of its text, and what it is not good for are on
+[its card](../rda/pretrained/wikipedia/README.md).
 """
 
 
@@ -109,12 +134,32 @@ def paper_machines(records: Sequence[Record]) -> str:
 
 
 def with_results(readme: str, paper: Reproduction) -> str:
-    """The README with its results written again, between two comments."""
-    before, _, rest = readme.partition(START)
+    """The README with its results written again."""
+    return with_part(readme, START, render_results(paper))
+
+
+def with_model(document: str, words: str, folder: Path) -> str:
+    """A document with its words on the packaged model; without any where there is no model."""
+    if not folder.is_dir():
+        return with_part(document, MODEL_START, "")
+    record = Record(folder)
+    facts = {
+        "unit": record.settings.unit,
+        "units": record.settings.recipe.hidden_size,
+        "text": trained_on(record),
+        "bits": tested_bits(record),
+    }
+    return with_part(document, MODEL_START, words.format(**facts))
+
+
+def with_part(document: str, start: str, text: str) -> str:
+    """A document with the part between two comments written again."""
+    before, _, rest = document.partition(start)
     _, found, after = rest.partition(END)
     if not found:
-        raise ValueError(f"the README has no part between {START.strip()} and {END.strip()}")
-    return f"{before}{START}\n{render_results(paper)}\n{END}{after}"
+        raise ValueError(f"there is no part between {start.strip()} and {END.strip()}")
+    part = f"\n{text}\n" if text else ""
+    return f"{before}{start}{part}{END}{after}"
 
 
 def publish() -> None:
@@ -125,7 +170,12 @@ def publish() -> None:
     paper = build_reproduction(RESULTS / "paper")
     write_reproduction(DOCS / "report", paper)
     readme = ROOT / "README.md"
-    readme.write_text(with_results(readme.read_text(), paper))
+    text = with_results(readme.read_text(), paper)
+    readme.write_text(with_model(text, MODEL_IN_README, rda.PRETRAINED))
+    page = DOCS / "text.md"
+    page.write_text(with_model(page.read_text(), MODEL_IN_TEXT, rda.PRETRAINED))
+    if rda.PRETRAINED.is_dir():
+        (rda.PRETRAINED / CARD).write_text(render_card(rda.PRETRAINED))
 
 
 if __name__ == "__main__":

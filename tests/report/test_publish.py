@@ -38,5 +38,5 @@ def test_the_machines_of_the_paper_are_counted(publish, records, write_run):
 
 
 def test_a_readme_without_a_place_for_the_results(publish):
-    with pytest.raises(ValueError, match="has no part between"):
-        publish.with_results("# A README", None)
+    with pytest.raises(ValueError, match="there is no part between"):
+        publish.with_part("# A README", publish.START, "")

@@ -265,6 +265,30 @@ def test_a_failure_halfway_leaves_nothing_and_what_is_there_stays(
     assert (run / CHECKPOINTS).is_dir()
 
 
+def test_documents_give_the_bits_of_the_record(publish, packed, run):
+    bits = f"{Record(run).status.test['test_bits']:.3f}"
+    for name, words in (
+        ("README.md", publish.MODEL_IN_README), ("docs/text.md", publish.MODEL_IN_TEXT)
+    ):  # fmt: skip
+        document = (ROOT / name).read_text()
+        written = publish.with_model(document, words, packed)
+        assert f"{bits} bits per" in " ".join(written.split())
+        assert publish.with_model(written, words, packed) == written
+        assert publish.with_model(document, words, rda.PRETRAINED) == document
+
+
+def test_the_packaged_model_is_whole_and_its_card_is_made_from_its_record(publish):
+    if not rda.PRETRAINED.is_dir():
+        pytest.skip("this source tree comes without a pretrained model")
+    record = Record(rda.PRETRAINED)
+    record.verify()
+    assert (rda.PRETRAINED / "README.md").read_text() == publish.render_card(rda.PRETRAINED)
+    for start in record.environment:
+        assert start["command"].startswith("rda train ")
+        assert start["git"]["dirty"] in (False, None)
+    assert len(rda.load(rda.PRETRAINED).generate("The ", 20, seed=1)) > 0
+
+
 def test_nothing_of_it_is_left_out_of_the_wheel(packed):
     """The build takes all files of the package but those that git ignores."""
     if not (ROOT / ".git").exists():
