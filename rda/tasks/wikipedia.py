@@ -79,7 +79,8 @@ class Wikipedia(Task):
         import torch
 
         content = (files or {})["enwik8"][: self.characters]
-        vocabulary = Vocabulary("bytes", tuple(sorted(set(content))))
+        found = tuple(byte for byte in range(256) if byte in content)
+        vocabulary = Vocabulary("bytes", found)
         numbers = {symbol: number for number, symbol in enumerate(vocabulary.symbols)}
         codes = bytes(numbers.get(byte, 0) for byte in range(256))
         symbols = torch.frombuffer(bytearray(content.translate(codes)), dtype=torch.uint8)
