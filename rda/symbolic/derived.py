@@ -1,0 +1,106 @@
+"""All that an engine needs of a unit: its step, the gradients of the step, and what is kept."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
+
+from rda.symbolic import keeping
+from rda.symbolic.expressions import ADD, Expression, as_expression, in_order, symbol
+from rda.symbolic.gradient import D_HIDDEN, Gradient, derive, reverse
+
+if TYPE_CHECKING:
+    from rda.symbolic.keeping import Kept
+    from rda.units.unit import Traced, Unit
+
+
+class Gates(NamedTuple):
+    """Names of gates by what they see. A gate that sees both is the sum of W x and W h."""
+
+    x_only: tuple[str, ...]
+    both: tuple[str, ...]
+    h_only: tuple[str, ...]
+
+
+class Derived:
+    """What follows from a unit's definition."""
+
+    def __init__(self, unit: Unit) -> None:
+        self.unit = unit
+        self.traced: Traced = unit.traced
+
+    @cached_property
+    def gradient(self) -> Gradient:
+        """The gradients of a step."""
+        return derive(self.traced)
+
+    @cached_property
+    def kept(self) -> Kept:
+        """What the forward pass keeps."""
+        sums = [part.name for part in self.unit.parts if part.is_sum]
+        return keeping.choose(self.traced, self.gradient, sums)
+
+    @cached_property
+    def gates(self) -> Gates:
+        """A name is in `both` where its two blocks occur only in their sum."""
+        traced = self.traced
+        results = (*traced.after.values(), traced.hidden, traced.output)
+        users: dict[Expression, set[Expression]] = {}
+        for each in in_order(results):
+            for argument in each.arguments:
+                users.setdefault(argument, set()).add(each)
+
+        def is_sum(name: str) -> bool:
+            blocks = {traced.x[name], traced.h[name]}
+            uses = set().union(*(users.get(block, set()) for block in blocks))
+            return len(uses) == 1 and all(one.function is ADD and {*one.arguments} == blocks for one in uses)
+
+        both = tuple(name for name in traced.x if name in traced.h and is_sum(name))
+        return Gates(
+            tuple(name for name in traced.x if name not in both),
+            both,
+            tuple(name for name in traced.h if name not in both),
+        )
+
+    @cached_property
+    def gate_expressions(self) -> tuple[Expression, ...]:
+        """The gates before their non-linearities, in the order in which they are stored."""
+        x, h, gates = self.traced.x, self.traced.h, self.gates
+        return (
+            *(x[name] for name in gates.x_only),
+            *(ADD(x[name], h[name]) for name in gates.both),
+            *(h[name] for name in gates.h_only),
+        )
+
+    @cached_property
+    def blocks(self) -> tuple[Expression, ...]:
+        """The gradients of the gates, in the same order, then those of weights that are no gate's."""
+        x, h, gates = self.gradient.x, self.gradient.h, self.gates
+        of_gates = (
+            *(x[name] for name in (*gates.x_only, *gates.both)),
+            *(h[name] for name in gates.h_only),
+        )
+        others = dict.fromkeys(self.gradient.weights.values())
+        return (*of_gates, *(one for one in others if one not in of_gates))
+
+    @cached_property
+    def carried(self) -> Expression:
+        """The gradient that reaches the h before a step past its gates."""
+        name = self.traced.hidden_part
+        return as_expression(0.0) if name is None else self.gradient.before[name]
+
+    @cached_property
+    def start_hidden(self) -> Expression:
+        """The h before the first step, from the symbols of the state."""
+        return self.unit.hidden(self.unit.state_type(**self.traced.before))  # type: ignore[no-any-return]
+
+    @cached_property
+    def start_gradient(self) -> dict[str, Expression]:
+        """The gradient of each part of the start: what came back to it, and to the first h."""
+        hidden_part = self.traced.hidden_part
+        through_h = reverse([self.start_hidden], {self.start_hidden: D_HIDDEN})
+        nothing = as_expression(0.0)
+        return {
+            name: through_h.get(part, nothing) + (nothing if name == hidden_part else symbol(f"d.{name}"))
+            for name, part in self.traced.before.items()
+        }

@@ -1,0 +1,223 @@
+"""Expressions of scalars: what a unit's step is made of when it is traced.
+
+An expression is a symbol, a number, or a function of expressions. Equal expressions are one object,
+so that what a step computes twice is computed once, and a dictionary finds it by identity.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+Scalar: TypeAlias = "Expression | float"
+Derivative = Callable[["Expression"], tuple["Scalar | None", ...]]
+
+
+@dataclass(frozen=True, eq=False)
+class Function:
+    """A function of scalars, as each engine computes it, and its derivatives.
+
+    `on_tensors` computes it with torch operations. `derivative` takes an expression with this
+    function and gives, for each argument, the derivative by it; None where there is none.
+    """
+
+    name: str
+    on_tensors: Callable[..., Any]
+    derivative: Derivative | None = None
+    is_condition: bool = False
+    """Whether the result is true or false."""
+    has_dead_zones: bool = False
+    """Whether derivatives can be exactly zero, where even an infinite gradient must end."""
+
+    def __call__(self, *arguments: Any) -> Any:
+        """An expression where an argument is one, otherwise the result on tensors."""
+        if any(isinstance(argument, Expression) for argument in arguments):
+            return _interned(self, tuple(as_expression(argument) for argument in arguments))
+        return self.on_tensors(*arguments)
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, eq=False)
+class Expression:
+    """A function of other expressions; a symbol or a number where the function is None."""
+
+    function: Function | None
+    arguments: tuple[Expression, ...] = ()
+    symbol: str = ""
+    number: float | None = None
+
+    def __add__(self, other: Scalar) -> Expression:
+        return add(self, other)
+
+    def __radd__(self, other: Scalar) -> Expression:
+        return add(other, self)
+
+    def __sub__(self, other: Scalar) -> Expression:
+        return subtract(self, other)
+
+    def __rsub__(self, other: Scalar) -> Expression:
+        return subtract(other, self)
+
+    def __mul__(self, other: Scalar) -> Expression:
+        return multiply(self, other)
+
+    def __rmul__(self, other: Scalar) -> Expression:
+        return multiply(other, self)
+
+    def __truediv__(self, other: Scalar) -> Expression:
+        return divide(self, other)
+
+    def __rtruediv__(self, other: Scalar) -> Expression:
+        return divide(other, self)
+
+    def __neg__(self) -> Expression:
+        return negate(self)
+
+    def __lt__(self, other: Scalar) -> Expression:
+        return less(self, other)
+
+    def __gt__(self, other: Scalar) -> Expression:
+        return less(other, self)
+
+    def __bool__(self) -> bool:
+        raise TypeError(
+            "a unit's step has no values while it is traced, so it cannot branch on one: "
+            "use where(condition, a, b) in place of if, and, or, max and min"
+        )
+
+    def __repr__(self) -> str:
+        if self.function is None:
+            return self.symbol or f"{self.number:g}"
+        return f"{self.function}({', '.join(map(repr, self.arguments))})"
+
+
+_known: dict[object, Expression] = {}
+
+
+def _interned(function: Function, arguments: tuple[Expression, ...]) -> Expression:
+    key = (function, *map(id, arguments))
+    return _known.setdefault(key, Expression(function, arguments))
+
+
+def symbol(name: str) -> Expression:
+    """The symbol of this name."""
+    return _known.setdefault(name, Expression(None, symbol=name))
+
+
+def as_expression(value: Scalar) -> Expression:
+    """A number as an expression; an expression as it is."""
+    if isinstance(value, Expression):
+        return value
+    if not isinstance(value, int | float):
+        raise TypeError(f"a unit computes with numbers and expressions, got: {type(value).__name__}")
+    return _known.setdefault(float(value), Expression(None, number=float(value)))
+
+
+def is_number(value: Scalar, number: float) -> bool:
+    """Whether this is exactly that number."""
+    return (value.number if isinstance(value, Expression) else value) == number
+
+
+def in_order(results: Iterable[Expression], given: Iterable[Expression] = ()) -> list[Expression]:
+    """All expressions that the results are made of, arguments before what uses them.
+
+    What is `given` is taken as known: it is not in the list, and neither is what it is made of.
+    """
+    seen = set(given)
+    found: list[Expression] = []
+
+    def visit(expression: Expression) -> None:
+        if expression not in seen:
+            seen.add(expression)
+            for argument in expression.arguments:
+                visit(argument)
+            found.append(expression)
+
+    for result in results:
+        visit(result)
+    return found
+
+
+def symbols_in(
+    results: Iterable[Expression], given: Iterable[Expression] = ()
+) -> Iterator[str]:
+    """The names of the symbols that the results depend on, beside what is given."""
+    return (found.symbol for found in in_order(results, given) if found.symbol)
+
+
+def evaluate(results: Iterable[Expression], values: dict[Expression, Any]) -> list[Any]:
+    """The results on tensors, from the values of symbols and of other expressions.
+
+    What is computed on the way is added to `values`.
+    """
+    results = list(results)
+    for expression in in_order(results, values):
+        if expression.number is not None:
+            values[expression] = expression.number
+        elif expression.function is None:
+            raise KeyError(f"no value for {expression}")
+        else:
+            arguments = (values[argument] for argument in expression.arguments)
+            values[expression] = expression.function.on_tensors(*arguments)
+    return [values[result] for result in results]
+
+
+# ---- Arithmetic. Numbers that change nothing are left out, because derivatives are full of them.
+
+
+def add(a: Scalar, b: Scalar) -> Expression:
+    if is_number(a, 0):
+        return as_expression(b)
+    if is_number(b, 0):
+        return as_expression(a)
+    b = as_expression(b)
+    return subtract(a, b.arguments[0]) if b.function is NEGATE else ADD(a, b)
+
+
+def subtract(a: Scalar, b: Scalar) -> Expression:
+    if is_number(a, 0):
+        return negate(b)
+    return as_expression(a) if is_number(b, 0) else SUBTRACT(a, b)
+
+
+def multiply(a: Scalar, b: Scalar) -> Expression:
+    if is_number(a, 0) or is_number(b, 0):
+        return as_expression(0.0)
+    if is_number(a, 1):
+        return as_expression(b)
+    if is_number(a, -1):
+        return negate(b)
+    if is_number(b, 1) or is_number(b, -1):
+        return multiply(b, a)
+    return MULTIPLY(a, b)
+
+
+def divide(a: Scalar, b: Scalar) -> Expression:
+    return as_expression(a) if is_number(b, 1) else DIVIDE(a, b)
+
+
+def negate(a: Scalar) -> Expression:
+    a = as_expression(a)
+    if a.number is not None:
+        return as_expression(-a.number)
+    return a.arguments[0] if a.function is NEGATE else NEGATE(a)
+
+
+def less(a: Scalar, b: Scalar) -> Expression:
+    return LESS(a, b)
+
+
+def _of_division(quotient: Expression) -> tuple[Scalar, Scalar]:
+    _, divisor = quotient.arguments
+    return 1 / divisor, -quotient / divisor
+
+
+ADD = Function("add", lambda a, b: a + b, lambda of: (1.0, 1.0))
+SUBTRACT = Function("subtract", lambda a, b: a - b, lambda of: (1.0, -1.0))
+MULTIPLY = Function("multiply", lambda a, b: a * b, lambda of: of.arguments[::-1])
+DIVIDE = Function("divide", lambda a, b: a / b, _of_division)
+NEGATE = Function("negate", lambda a: -a, lambda of: (-1.0,))
+LESS = Function("less", lambda a, b: a < b, is_condition=True)
