@@ -3,7 +3,7 @@
 On a GPU they run in our own engines where those can serve, otherwise in torch's implementation.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import chain
 from typing import Any, Final, Literal, get_args
 
@@ -12,11 +12,14 @@ from torch import Tensor, nn
 from torch.fx import Proxy
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
+from rda import units
 from rda.checks import check_flag
 from rda.initialisation import bias_gates_, xavier_gates_
 from rda.names import look_up
 from rda.precision import autocast_casts, autocast_dtype, autocast_off
 from rda.scan.checks import check_lengths
+from rda.scan.cpu.layer import scan
+from rda.scan.cpu.native import SCALARS, Weights, compiled
 from rda.scan.cuda import gated
 from rda.scan.cuda.choosing import WAYS, quickest
 from rda.scan.cuda.launching import Layer, Run, product_for
@@ -26,10 +29,12 @@ from rda.scan.kernels import in_memory
 from rda.scan.tracing import is_plain, is_transformed
 from rda.stacking import run_stack
 from rda.unit import record_call
+from rda.units import Unit
 
-EngineName = Literal["auto", "torch", "block", "cuda", "grid", "graph"]
+EngineName = Literal["auto", "torch", "block", "cuda", "grid", "graph", "cpu"]
 TORCH: Final = "torch"
 """The engine that is torch's own implementation: cuDNN on a GPU."""
+CPU: Final = "cpu"
 
 
 def _compute_dtype(input: Tensor) -> torch.dtype:
@@ -46,7 +51,7 @@ def _packed(states: list[Tensor]) -> Any:
 def check_engine_name(engine: object) -> None:
     """Raise for a name that is no engine of LSTM and GRU."""
     names = get_args(EngineName)
-    if isinstance(engine, str) and engine in ENGINES and engine not in WAYS:
+    if isinstance(engine, str) and engine in ENGINES and engine not in names:
         raise ValueError(
             f"engine {engine!r} runs RDA and RWA alone. LSTM and GRU take: {', '.join(names)}"
         )
@@ -59,6 +64,9 @@ class _Baseline(nn.RNNBase):
     weight_hh_l0: nn.Parameter
     _learned_names: tuple[str, ...]
     _gates: int
+    _definition: Unit
+    _fewest_steps = 1
+    """From so many steps on the CPU engine is quicker than torch's own."""
     _run_direction: Callable[..., tuple[Tensor, ...]]
 
     def __init__(
@@ -83,6 +91,10 @@ class _Baseline(nn.RNNBase):
 
     def _gate_biases(self) -> tuple[float, ...]:
         """The initial bias of each gate."""
+        raise NotImplementedError
+
+    def _stored(self, weights: Sequence[Tensor]) -> Weights:
+        """The weights of torch's class as the CPU engine takes them."""
         raise NotImplementedError
 
     def reset_parameters(self) -> None:
@@ -127,6 +139,9 @@ class _Baseline(nn.RNNBase):
             self.check_forward_args(input, hx, None)
             states = [hx] if len(states) == 1 else list(hx)
         self._check(input, states)
+        if name == CPU:
+            output, final = self._run_compiled(input, states)
+            return output, _packed(final)
         cast = input.to(_compute_dtype(input))
         with autocast_off(input):
             output, final = self._run_ours(WAYS[name].run, cast, states)
@@ -159,32 +174,50 @@ class _Baseline(nn.RNNBase):
             return TORCH
         reason = self._obstacle(input)
         if reason is None:
-            batch = input.shape[0 if self.batch_first else 1]
-            dtype = _compute_dtype(input)
-            units = self.hidden_size
-            product = product_for(dtype, units)
-            layer = Layer(input.device, dtype, units, self._gates, batch, product)
-            if self.engine == "auto":
-                return quickest(layer) or TORCH
-            reason = WAYS[self.engine].obstacle(layer)
-        elif self.engine == "auto":
+            name, reason = self._choose_for(input)
+            if name is not None:
+                return name
+        if self.engine == "auto":
             return TORCH
-        if reason is not None:
-            raise EngineUnavailableError(f"engine {self.engine!r} cannot serve this call: {reason}")
-        return self.engine
+        raise EngineUnavailableError(f"engine {self.engine!r} cannot serve this call: {reason}")
+
+    def _choose_for(self, input: Tensor) -> tuple[str | None, str | None]:
+        """The engine for an input that one of ours may serve, or None and why not."""
+        device, dtype = input.device.type, _compute_dtype(input)
+        batch, steps = input.shape[:2] if self.batch_first else (input.shape[1], input.shape[0])
+        if self.engine == "auto" and device == "cpu" and steps < self._fewest_steps:
+            return None, "torch's own is quicker for so few steps"
+        if self.engine == CPU or (self.engine == "auto" and device == "cpu"):
+            reason = self._cpu_obstacle(device, dtype)
+            return (CPU, None) if reason is None else (None, reason)
+        units = self.hidden_size
+        product = product_for(dtype, units)
+        layer = Layer(input.device, dtype, units, self._gates, batch, product)
+        if self.engine == "auto":
+            return quickest(layer), "no engine of ours is quicker"
+        reason = WAYS[self.engine].obstacle(layer)
+        return (self.engine, None) if reason is None else (None, reason)
+
+    def _cpu_obstacle(self, device: str, dtype: torch.dtype) -> str | None:
+        if device != "cpu":
+            return f"it runs on a CPU, and the tensors are on {device}"
+        if dtype not in SCALARS:
+            return f"it computes in float32 and float64, and is asked for {dtype}"
+        found = compiled(self._definition, dtype)
+        return found if isinstance(found, str) else None
 
     def _obstacle(self, input: Any) -> str | None:
-        """Why torch's own implementation has to run, whatever the size and the GPU; or None."""
+        """Why torch's own implementation has to run, whatever the size and the device; or None."""
         if not isinstance(input, Tensor) or input.dim() != 3 or not input.numel():
             return "it takes a batch of sequences of one length, at least one, as a 3-D tensor"
-        if input.device.type != "cuda":
-            return f"it runs on an NVIDIA GPU, and the tensors are on {input.device.type}"
+        if input.device.type not in ("cuda", "cpu"):
+            return f"it runs on NVIDIA GPUs and CPUs, and the tensors are on {input.device.type}"
         if self.proj_size:
             return "it has no projection of the hidden state (proj_size)"
         dtype = _compute_dtype(input)
-        if dtype not in (torch.float32, torch.bfloat16):
+        if input.is_cuda and dtype not in (torch.float32, torch.bfloat16):
             return f"it computes in float32 and bfloat16, and is asked for {dtype}"
-        if not torch.backends.cudnn.enabled:
+        if input.is_cuda and not torch.backends.cudnn.enabled:
             return "it needs torch.backends.cudnn enabled"
         if not is_plain(input) or is_transformed(chain([input], self.parameters())):
             return "torch.compile, torch.func and forward-mode derivatives need torch's own"
@@ -237,6 +270,27 @@ class _Baseline(nn.RNNBase):
         parts = zip(*finals, strict=True)
         return output, [torch.stack(part).to(input.dtype) for part in parts]
 
+    def _run_compiled(
+        self, input: Tensor, states: list[Tensor | None]
+    ) -> tuple[Tensor, list[Tensor]]:
+        """All layers and directions on the CPU."""
+        sequence = input.transpose(0, 1) if self.batch_first else input
+        directions = 2 if self.bidirectional else 1
+        kernel = compiled(self._definition, input.dtype)
+        assert not isinstance(kernel, str)
+
+        def run_group(k: int, below: Tensor) -> tuple[Tensor, list[Tensor]]:
+            start = [None if state is None else state[k] for state in states]
+            reverse = directions == 2 and k % 2 == 1
+            weights = self._stored(self.all_weights[k])
+            output, *final = scan(kernel, below, weights, start, reverse=reverse)
+            return output, final
+
+        dropout = self.dropout if self.training else 0.0
+        sequence, finals = run_stack(sequence, self.num_layers, directions, dropout, run_group)
+        output = sequence.transpose(0, 1) if self.batch_first else sequence
+        return output, [torch.cat(part) for part in zip(*finals, strict=True)]
+
     def extra_repr(self) -> str:
         learned = ", learn_initial_state=True" if self.learn_initial_state else ""
         return super().extra_repr() + learned
@@ -252,7 +306,12 @@ class LSTM(_Baseline, nn.LSTM):
 
     _learned_names = ("initial_hidden", "initial_cell")
     _gates = 4
+    _definition = units.LSTM()
     _run_direction = staticmethod(gated.lstm)
+
+    def _stored(self, weights: Sequence[Tensor]) -> Weights:
+        weight_ih, weight_hh, *biases = weights
+        return Weights(weight_ih, biases[0] + biases[1] if biases else None, weight_hh)
 
     def _gate_biases(self) -> tuple[float, ...]:
         return 0.0, 1.0, 0.0, 0.0  # the second is the forget gate
@@ -268,7 +327,18 @@ class GRU(_Baseline, nn.GRU):
 
     _learned_names = ("initial_hidden",)
     _gates = 3
+    _definition = units.GRU()
+    _fewest_steps = 2
     _run_direction = staticmethod(gated.gru)
+
+    def _stored(self, weights: Sequence[Tensor]) -> Weights:
+        weight_ih, weight_hh, *biases = weights
+        r, z, n = weight_ih.chunk(3)
+        ordered = torch.cat((n, r, z))
+        if not biases:
+            return Weights(ordered, None, weight_hh, (weight_hh.new_zeros(self.hidden_size),))
+        (r, z, n), (r_h, z_h, n_h) = (bias.chunk(3) for bias in biases)
+        return Weights(ordered, torch.cat((n, r + r_h, z + z_h)), weight_hh, (n_h,))
 
     def __init__(self, *args: Any, gate_bias: float = 0.0, **options: Any) -> None:
         self.gate_bias = gate_bias

@@ -1,6 +1,5 @@
 """Reports what this machine can run, which engine `auto` takes, and whether each one is right."""
 
-import contextlib
 import platform
 import warnings
 from collections.abc import Callable
@@ -154,12 +153,12 @@ def _gpu() -> str:
 
 def _kernel() -> str:
     """What the kernel is, or why there is none; a failure that is remembered is tried again."""
-    with contextlib.suppress(build.BuildError):
-        failure = build.forget_failure()
-        if failure is not None:
-            print(f"CPU kernel  failed before: {failure}; now it is tried again")
-    library = kernel.library()
-    if isinstance(library, str):
-        return f"none: {library}"
+    failure = build.forget_failures()
+    if failure is not None:
+        print(f"CPU kernel  failed before: {failure}; now it is tried again")
+    found = kernel.native(Choices(), torch.float32)
+    if isinstance(found, str):
+        return f"none: {found}"
+    library = found.library
     threads = "with threads" if library.rda_has_threads() else "on one thread (no OpenMP)"
     return f"compiled, vectors of {8 * library.rda_vector_bytes()} bits, {threads}"

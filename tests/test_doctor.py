@@ -34,7 +34,7 @@ def test_every_choice_is_examined(attention, capsys):
 
 
 def test_an_engine_without_its_kernel_is_told_with_the_reason(monkeypatch, capsys):
-    monkeypatch.setattr(kernel, "library", lambda: "no C++ compiler found")
+    monkeypatch.setattr(kernel, "native", lambda *of: "no C++ compiler found")
     assert main(["doctor", "--units", "8"]) == 0
     told = capsys.readouterr().out
     assert "cpu         cannot serve: no C++ compiler found" in told

@@ -12,4 +12,4 @@ def test_the_names_for_type_checkers_are_the_names():
     assert get_args(AttentionName) == tuple(ATTENTION)
     assert get_args(OutputName) == tuple(HIDDEN) == tuple(OUTPUT)
     assert get_args(EngineName) == ("auto", *ENGINES)
-    assert get_args(baselines.EngineName) == ("auto", "torch", *WAYS)
+    assert get_args(baselines.EngineName) == ("auto", "torch", *WAYS, "cpu")

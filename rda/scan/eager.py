@@ -12,11 +12,12 @@ from torch.nn import functional as F
 
 from rda.activations import Choices, softplus
 from rda.equations import LogState
-from rda.scan.kernels import FinalGradient, Kept, Trace
+from rda.scan.kernels import FinalGradient, Kept, Trace, plain_layout
 from rda.scan.memory import empty
 from rda.scan.ragged import running
 
 products = nullcontext
+layout = plain_layout
 takes_no_start = False
 
 

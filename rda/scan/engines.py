@@ -10,13 +10,14 @@ from torch import Tensor
 
 from rda.activations import Choices
 from rda.equations import LogState
+from rda.precision import state_dtype
 from rda.scan import eager, fused, reference
 from rda.scan.cpu import kernel
 from rda.scan.cuda.choosing import WAYS
 from rda.scan.cuda.kernel import GpuKernel
 from rda.scan.cuda.launching import PRODUCTS, Layer, product_for
-from rda.scan.kernels import KERNELS, Kernel
-from rda.scan.tracing import is_transformed
+from rda.scan.kernels import KERNELS
+from rda.scan.tracing import constant_when_traced, is_transformed
 
 EngineName = Literal["auto", "block", "cuda", "grid", "graph", "cpu", "eager", "reference"]
 Scan = Callable[..., tuple[Tensor, LogState]]
@@ -78,13 +79,17 @@ def _cpu_obstacle(work: Work) -> Obstacle | None:
     common = _fused_obstacle(work)
     if common is not None:
         return common
-    # Nothing is compiled while torch.compile traces. The operator finds out when it runs.
-    missing = None if torch.compiler.is_compiling() else kernel.obstacle()
+    choices = work.choices
+    names = (str(choices.attention), str(choices.hidden), str(choices.output), choices.discount)
+    missing = _missing_kernel(*names, state_dtype(work.layer.dtype))
     return None if missing is None else Obstacle(missing, True)
 
 
-def _cpu_kernel() -> Kernel:
-    return kernel if kernel.obstacle() is None else eager
+@constant_when_traced
+def _missing_kernel(
+    attention: str, hidden: str, output: str, discount: bool, dtype: torch.dtype
+) -> str | None:
+    return kernel.obstacle(Choices.named(attention, hidden, output, discount), dtype)
 
 
 def _gpu_obstacle(name: str, work: Work) -> Obstacle | None:
@@ -112,7 +117,7 @@ def _gpu_scan(name: str, input: Tensor, *arguments: Any) -> tuple[Tensor, LogSta
     return run(input, *arguments, engine=f"{name} {product_for(input.dtype, units)}")
 
 
-KERNELS.update(cpu=_cpu_kernel, eager=lambda: eager)
+KERNELS.update(cpu=lambda: kernel, eager=lambda: eager)
 
 ENGINES: dict[str, Engine] = {
     "block": _gpu_engine(

@@ -33,6 +33,19 @@ class Kept(NamedTuple):
     slopes: Tensor
 
 
+class Layout(NamedTuple):
+    """Which parts of a `Trace` a kernel fills for the backward pass."""
+
+    averages: bool
+    saved: int  # blocks of (time, batch, hidden)
+    slopes: bool
+
+
+def plain_layout(choices: Choices) -> Layout:
+    """That of the kernels that are written by hand."""
+    return Layout(not output_is_average(choices), choices.input_blocks, choices.attention != "exp")
+
+
 class FinalGradient(NamedTuple):
     """The gradient of the final state. None means zero."""
 
@@ -58,6 +71,9 @@ class Kernel(Protocol):
     """
 
     takes_no_start: bool
+
+    def layout(self, choices: Choices) -> Layout:
+        """What `forward` keeps. Where it keeps no averages, they can hold an output in float32."""
 
     def forward(
         self,
@@ -131,7 +147,9 @@ def run_forward(
     )
     if trace.output.dtype == input.dtype:
         return trace
-    averages = trace.output if keep and output_is_average(choices) else trace.averages
+    averages = trace.averages
+    if keep and not kernel.layout(choices).averages:
+        averages = trace.output
     return trace._replace(output=trace.output.to(input.dtype), averages=averages)
 
 
@@ -183,7 +201,11 @@ def run_backward(
     kernel = KERNELS[engine]()
     dtype = stored_dtype(engine, state_dtype(input.dtype))
     if kept.output.dtype != dtype:
-        kept = kept._replace(output=choices.f_o(choices.f_h(kept.averages)))
+        averages = kept.averages
+        if kernel.layout(choices).averages:
+            kept = kept._replace(output=choices.f_o(choices.f_h(averages)))
+        else:
+            kept = kept._replace(output=averages, averages=averages.new_empty(0))
     lengths = _ready_lengths(lengths, input)
     start = None if r0 is None else in_memory(r0)
     if start is None and not kernel.takes_no_start:

@@ -10,7 +10,7 @@ from torch import Tensor
 from rda.activations import Choices
 from rda.equations import LogState
 from rda.precision import state_dtype
-from rda.scan.kernels import Kept, output_is_average, run_backward, run_forward, stored_dtype
+from rda.scan.kernels import KERNELS, Kept, run_backward, run_forward, stored_dtype
 
 # The engine `graph` has buffers of its own, which torch.compile must not put into a CUDA graph.
 _TAGS = (torch.Tag.cudagraph_unsafe,)
@@ -79,17 +79,18 @@ def _(
     choices = Choices.named(attention, hidden, output, discount)
     time, batch, units = input.shape[0], input.shape[1], recurrent_weight.shape[1]
     sequence = (time, batch, units)
-    saved = (time, batch, choices.input_blocks * units)
+    layout = KERNELS[engine]().layout(choices)
+    saved = (time, batch, layout.saved * units)
     wide = state_dtype(input.dtype)
     dtype = stored_dtype(engine, wide)
-    keeps_averages = not output_is_average(choices) or input.dtype != dtype
+    keeps_averages = layout.averages or input.dtype != dtype
     return (
         input.new_empty(sequence),
         input.new_empty((1, batch, units), dtype=wide),
         input.new_empty((1, batch, units), dtype=wide),
         input.new_empty(sequence if keep and keeps_averages else 0, dtype=dtype),
         input.new_empty(saved if keep else 0, dtype=dtype),
-        input.new_empty(sequence if keep and attention != "exp" else 0, dtype=dtype),
+        input.new_empty(sequence if keep and layout.slopes else 0, dtype=dtype),
     )
 
 

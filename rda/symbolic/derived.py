@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rda.symbolic import keeping
-from rda.symbolic.expressions import ADD, Expression, as_expression, in_order, symbol
+from rda.symbolic.expressions import (
+    ADD,
+    Expression,
+    as_expression,
+    evaluate,
+    in_order,
+    symbol,
+)
 from rda.symbolic.gradient import D_HIDDEN, Gradient, derive, reverse
 
 if TYPE_CHECKING:
@@ -53,7 +61,9 @@ class Derived:
         def is_sum(name: str) -> bool:
             blocks = {traced.x[name], traced.h[name]}
             uses = set().union(*(users.get(block, set()) for block in blocks))
-            return len(uses) == 1 and all(one.function is ADD and {*one.arguments} == blocks for one in uses)
+            return len(uses) == 1 and all(
+                one.function is ADD and {*one.arguments} == blocks for one in uses
+            )
 
         both = tuple(name for name in traced.x if name in traced.h and is_sum(name))
         return Gates(
@@ -74,7 +84,7 @@ class Derived:
 
     @cached_property
     def blocks(self) -> tuple[Expression, ...]:
-        """The gradients of the gates, in the same order, then those of weights that are no gate's."""
+        """The gradients of the gates, in the same order, then those of other weights."""
         x, h, gates = self.gradient.x, self.gradient.h, self.gates
         of_gates = (
             *(x[name] for name in (*gates.x_only, *gates.both)),
@@ -101,6 +111,50 @@ class Derived:
         through_h = reverse([self.start_hidden], {self.start_hidden: D_HIDDEN})
         nothing = as_expression(0.0)
         return {
-            name: through_h.get(part, nothing) + (nothing if name == hidden_part else symbol(f"d.{name}"))
+            name: through_h.get(part, nothing)
+            + (nothing if name == hidden_part else symbol(f"d.{name}"))
             for name, part in self.traced.before.items()
         }
+
+    @cached_property
+    def weight_blocks(self) -> tuple[int, ...]:
+        """For each of the unit's own weights, which of `blocks` is its gradient at a step."""
+        return tuple(self.blocks.index(each) for each in self.gradient.weights.values())
+
+    @cached_property
+    def orders(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """For each gate of W x, and of W h, as they are stored: its place in the definition."""
+        x, h, gates = list(self.traced.x), list(self.traced.h), self.gates
+        return (
+            tuple(x.index(name) for name in (*gates.x_only, *gates.both)),
+            tuple(h.index(name) for name in (*gates.both, *gates.h_only)),
+        )
+
+    def in_definition_order(self, projected: Any, recurrent: Any) -> tuple[Any, Any]:
+        """W x + b, (..., gates * hidden), and the recurrent weight with gates as in the unit."""
+        units = recurrent.shape[1]
+        of_x, of_h = (_inverse(order) for order in self.orders)
+        if of_x == tuple(range(len(of_x))) and of_h == tuple(range(len(of_h))):
+            return projected, recurrent
+        blocks = projected.unflatten(-1, (-1, units))[..., list(of_x), :].flatten(-2)
+        return blocks, recurrent.unflatten(0, (-1, units))[list(of_h)].flatten(0, 1)
+
+    def hidden_of(self, output: Any, sequences: Sequence[Any], start: Sequence[Any]) -> Any:
+        """The h of every step, from what is kept, and the h before the first step or None."""
+        traced, unit = self.traced, self.unit
+        h0 = None
+        if any(part is not None for part in start):
+            nothing = next(part for part in start if part is not None)
+            filled = (
+                nothing.new_full(nothing.shape, part.start) if given is None else given
+                for given, part in zip(start, unit.parts, strict=True)
+            )
+            h0 = unit.hidden(unit.state_type(*filled))
+        if traced.hidden is traced.output:
+            return output, h0
+        known = {traced.after[n]: s for n, s in zip(self.kept.sequences, sequences, strict=True)}
+        return evaluate([traced.hidden], {traced.output: output, **known})[0], h0
+
+
+def _inverse(order: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(order.index(place) for place in range(len(order)))

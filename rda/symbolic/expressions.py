@@ -112,13 +112,16 @@ def as_expression(value: Scalar) -> Expression:
     if isinstance(value, Expression):
         return value
     if not isinstance(value, int | float):
-        raise TypeError(f"a unit computes with numbers and expressions, got: {type(value).__name__}")
+        raise TypeError(
+            f"a unit computes with numbers and expressions, got: {type(value).__name__}"
+        )
     return _known.setdefault(float(value), Expression(None, number=float(value)))
 
 
 def is_number(value: Scalar, number: float) -> bool:
     """Whether this is exactly that number."""
-    return (value.number if isinstance(value, Expression) else value) == number
+    found = value.number if isinstance(value, Expression) else value
+    return isinstance(found, int | float) and found == number
 
 
 def in_order(results: Iterable[Expression], given: Iterable[Expression] = ()) -> list[Expression]:
@@ -141,9 +144,7 @@ def in_order(results: Iterable[Expression], given: Iterable[Expression] = ()) ->
     return found
 
 
-def symbols_in(
-    results: Iterable[Expression], given: Iterable[Expression] = ()
-) -> Iterator[str]:
+def symbols_in(results: Iterable[Expression], given: Iterable[Expression] = ()) -> Iterator[str]:
     """The names of the symbols that the results depend on, beside what is given."""
     return (found.symbol for found in in_order(results, given) if found.symbol)
 
@@ -192,22 +193,22 @@ def multiply(a: Scalar, b: Scalar) -> Expression:
         return negate(b)
     if is_number(b, 1) or is_number(b, -1):
         return multiply(b, a)
-    return MULTIPLY(a, b)
+    return as_expression(MULTIPLY(a, b))
 
 
 def divide(a: Scalar, b: Scalar) -> Expression:
-    return as_expression(a) if is_number(b, 1) else DIVIDE(a, b)
+    return as_expression(a) if is_number(b, 1) else as_expression(DIVIDE(a, b))
 
 
 def negate(a: Scalar) -> Expression:
     a = as_expression(a)
     if a.number is not None:
         return as_expression(-a.number)
-    return a.arguments[0] if a.function is NEGATE else NEGATE(a)
+    return a.arguments[0] if a.function is NEGATE else as_expression(NEGATE(a))
 
 
 def less(a: Scalar, b: Scalar) -> Expression:
-    return LESS(a, b)
+    return as_expression(LESS(a, b))
 
 
 def _of_division(quotient: Expression) -> tuple[Scalar, Scalar]:

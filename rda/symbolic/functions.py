@@ -42,9 +42,7 @@ exp = Function("exp", torch.exp, lambda of: (of,))
 log = Function("log", torch.log, lambda of: (1.0 / of.arguments[0],))
 softplus = Function("softplus", _softplus, lambda of: (sigmoid(of.arguments[0]),))
 """log(1 + e^x)"""
-log_sigmoid = Function(
-    "log_sigmoid", F.logsigmoid, lambda of: (sigmoid_of_minus(of.arguments[0]),)
-)
+log_sigmoid = Function("log_sigmoid", F.logsigmoid, lambda of: (sigmoid_of_minus(of.arguments[0]),))
 """log sigmoid(x), without overflow for any x."""
 relu = Function(
     "relu",

@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from rda.symbolic.expressions import MULTIPLY, Expression, Function, Scalar, as_expression, in_order, symbol
+from rda.symbolic.expressions import (
+    MULTIPLY,
+    Expression,
+    Function,
+    Scalar,
+    as_expression,
+    in_order,
+    symbol,
+)
 
 if TYPE_CHECKING:
     from rda.units.unit import Traced
@@ -70,7 +78,9 @@ def reverse(
         function, gradient = expression.function, found.get(expression)
         if function is None or gradient is None or function.derivative is None:
             continue
-        for argument, slope in zip(expression.arguments, function.derivative(expression), strict=True):
+        for argument, slope in zip(
+            expression.arguments, function.derivative(expression), strict=True
+        ):
             if slope is not None and argument.number is None:
                 part = _times(gradient, slope, function)
                 found[argument] = found[argument] + part if argument in found else part

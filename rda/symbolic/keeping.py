@@ -110,7 +110,7 @@ def _behind_the_cut(capacity: dict[Hashable, dict[Hashable, int]]) -> set[Hashab
 
 
 def _way(capacity: dict[Hashable, dict[Hashable, int]]) -> list[tuple[Hashable, Hashable]]:
-    """The edges of a way with capacity left from the source to the target; none if there is none."""
+    """The edges of a way from the source to the target with capacity left, if there is one."""
     came: dict[Hashable, Hashable] = {GONE: GONE}
     queue: deque[Hashable] = deque([GONE])
     while queue and NEEDED not in came:

@@ -1,10 +1,10 @@
-"""The Recurrent Discounted Attention unit (section 5) and the Recurrent Weighted Average (section 3)."""
+"""The Recurrent Discounted Attention unit and the Recurrent Weighted Average: sections 5 and 3."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 from rda.symbolic import functions as f
-from rda.units.unit import Part, Unit
+from rda.units.unit import Names, Part, Unit
 
 LOG_ATTENTION: dict[str, Callable[[Any], Any]] = {
     "exp": lambda x: x,
@@ -22,11 +22,13 @@ class RDA(Unit):
     The state is the average r = n / d and l = log d, the logarithm of the weight behind it.
     """
 
-    inputs = "u", "g", "a", "gamma"
-    recurrent = "g", "a", "gamma"
+    inputs: ClassVar[Names] = ("u", "g", "a", "gamma")
+    recurrent: ClassVar[Names] = ("g", "a", "gamma")
     state = "r", Part("l", start=-f.INFINITY, is_sum=True)
 
-    def __init__(self, attention: str = "exp", hidden: str = "identity", output: str = "tanh") -> None:
+    def __init__(
+        self, attention: str = "exp", hidden: str = "identity", output: str = "tanh"
+    ) -> None:
         self.log_f_a, self.f_h, self.f_o = LOG_ATTENTION[attention], OUTPUT[hidden], OUTPUT[output]
 
     def step(self, x: Any, h: Any, s: Any) -> Any:
@@ -52,8 +54,10 @@ class RWA(RDA):
     inputs = "u", "g", "a"
     recurrent = "g", "a"
 
-    def __init__(self) -> None:
-        super().__init__("exp", hidden="tanh", output="identity")
+    def __init__(
+        self, attention: str = "exp", hidden: str = "tanh", output: str = "identity"
+    ) -> None:
+        super().__init__(attention, hidden, output)
 
     def step(self, x: Any, h: Any, s: Any) -> Any:
         return self.average(x, h, s, s.l)

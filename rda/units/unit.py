@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections import namedtuple
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 from rda.symbolic.expressions import Expression, symbol
+
+Names: TypeAlias = tuple[str, ...]
 
 
 class Part(NamedTuple):
@@ -29,14 +31,15 @@ class Unit:
         weights    names of learned values, one for each unit, that are the same at every step
 
     `step` gets the blocks as `x` and `h`, the state as `s` and, where it has any, the weights as
-    `w`, and returns the new state. It is called with expressions to make the engines' kernels, and with tensors to run
-    the reference, so it must use only + - * /, comparisons and the functions of `rda.symbolic`.
+    `w`, and returns the new state. It is called with expressions to make the engines' kernels, and
+    with tensors to run the reference, so it must use only + - * /, comparisons and the functions
+    of `rda.symbolic`.
     """
 
-    inputs: ClassVar[tuple[str, ...]]
-    recurrent: ClassVar[tuple[str, ...]]
+    inputs: ClassVar[Names]
+    recurrent: ClassVar[Names]
     state: ClassVar[tuple[str | Part, ...]]
-    weights: ClassVar[tuple[str, ...]] = ()
+    weights: ClassVar[Names] = ()
 
     def step(self, x: Any, h: Any, s: Any, *weights: Any) -> Any:
         """The state after a step."""
@@ -93,17 +96,25 @@ def trace(unit: Unit) -> Traced:
     names = {"x": unit.inputs, "h": unit.recurrent, "w": unit.weights}
     groups = {key: {one: symbol(f"{key}.{one}") for one in of} for key, of in names.items()}
     before = {part.name: symbol(f"s.{part.name}") for part in unit.parts}
-    x, h, w = (namedtuple(key, of)(*groups[key].values()) for key, of in names.items())
+    x, h, w = (_fields(groups[key]) for key in names)
     stepped = unit.step(x, h, unit.state_type(**before), *((w,) if w else ()))
     if not isinstance(stepped, tuple) or len(stepped) != len(before):
-        raise TypeError(f"{name}.step should return {len(before)} values, one for each part of the state")
+        raise TypeError(
+            f"{name}.step should return {len(before)} values, one for each part of the state"
+        )
     after = unit.state_type(*(_checked(part, f"{name}.step") for part in stepped))
     hidden = _checked(unit.hidden(after), f"{name}.hidden")
     output = _checked(unit.output(after), f"{name}.output")
     return Traced(groups["x"], groups["h"], before, groups["w"], after._asdict(), hidden, output)
 
 
+def _fields(values: Mapping[str, Expression]) -> Any:
+    return namedtuple("Blocks", list(values))(**values)
+
+
 def _checked(value: object, where: str) -> Expression:
     if not isinstance(value, Expression):
-        raise TypeError(f"{where} should compute with what it is given, got: {type(value).__name__}")
+        raise TypeError(
+            f"{where} should compute with what it is given, got: {type(value).__name__}"
+        )
     return value

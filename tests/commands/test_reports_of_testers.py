@@ -57,7 +57,7 @@ class TestNothingIsLeftBehind:
 
 
 class TestEngines:
-    @pytest.mark.parametrize("engine", ["cpu", "eager", "reference"])
+    @pytest.mark.parametrize("engine", ["eager", "reference"])
     def test_an_engine_of_other_units_is_refused_and_not_passed_over(self, engine, capsys):
         assert train("--engine", engine, unit="LSTM") == 2
         assert engine in capsys.readouterr().err

@@ -7,10 +7,14 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 from rda.scan.cpu import build
+from rda.scan.cpu.native import source
+from rda.units import RDA
 
 ROOT = Path(__file__).parents[2]
+SOURCE = source(RDA(), torch.float32)
 RUN = """
 import warnings
 warnings.simplefilter("always")
@@ -68,7 +72,7 @@ def test_five_processes_at_once_compile_once_and_all_succeed(tmp_path):
 def test_a_broken_cache_is_rebuilt(tmp_path, monkeypatch):
     monkeypatch.setenv("RDA_CACHE", str(tmp_path))
     monkeypatch.setenv("RDA_CPU_FLAGS", UNOPTIMISED)
-    build.load()
+    build.load(SOURCE)
     (library,) = tmp_path.glob("*.so")
     digest, whole = library.with_suffix(".sha256"), library.read_bytes()
 
@@ -83,7 +87,7 @@ def test_a_broken_cache_is_rebuilt(tmp_path, monkeypatch):
         library.unlink,
     ):
         damage()
-        assert build.load().rda_vector_bytes() in (16, 32, 64)
+        assert build.load(SOURCE).rda_vector_bytes() in (16, 32, 64)
         assert hashlib.sha256(library.read_bytes()).hexdigest() == digest.read_text()
 
 
@@ -156,7 +160,7 @@ def test_a_compiler_with_options_and_a_relative_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("RDA_CACHE", ".")
     monkeypatch.setenv("CXX", f"{build.compiler()[0]} -Wall")
     monkeypatch.setenv("RDA_CPU_FLAGS", UNOPTIMISED)
-    assert build.load().rda_vector_bytes() in (16, 32, 64)
+    assert build.load(SOURCE).rda_vector_bytes() in (16, 32, 64)
     assert len(list(tmp_path.glob("*.so"))) == 1
 
 
@@ -175,20 +179,20 @@ def test_a_user_without_a_home_gets_a_reason(monkeypatch):
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     monkeypatch.setattr(Path, "expanduser", lost)
     with pytest.raises(build.BuildError, match="set RDA_CACHE"):
-        build.load()
+        build.load(SOURCE)
 
 
 @needs_compiler
 def test_a_whole_cache_serves_even_where_nothing_can_be_written(tmp_path, monkeypatch):
     monkeypatch.setenv("RDA_CACHE", str(tmp_path))
     monkeypatch.setenv("RDA_CPU_FLAGS", UNOPTIMISED)
-    build.load()
+    build.load(SOURCE)
 
     def refused(path):
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(build, "waiting_lock", refused)
-    assert build.load().rda_vector_bytes() in (16, 32, 64)
+    assert build.load(SOURCE).rda_vector_bytes() in (16, 32, 64)
 
 
 def test_asking_for_the_compiled_engine_without_a_compiler_raises(tmp_path, hidden_compiler):

@@ -8,15 +8,18 @@ import time
 from pathlib import Path
 
 import pytest
+import torch
 
 from rda import files
 from rda.cli import main
-from rda.scan.cpu import build, kernel
+from rda.scan.cpu import build, kernel, native
 from rda.scan.cuda import nvrtc
+from rda.units import RDA
 
 X86 = platform.machine() in ("x86_64", "AMD64")
 OURS, PLANTED = 16, 7
 """What `rda_vector_bytes` of two tiny libraries returns."""
+SOURCE = "// what the compilers of these tests do not read"
 
 
 @pytest.fixture
@@ -96,14 +99,14 @@ def compiler(tmp_path, libraries, monkeypatch):
 @pytest.mark.skipif(not X86, reason="names instruction sets of x86-64")
 def test_flags_of_the_user_choose_the_instruction_set(cache, monkeypatch):
     monkeypatch.setenv("RDA_CPU_FLAGS", "-O0 -march=x86-64")
-    assert build.load().rda_vector_bytes() == 16
+    assert build.load(native.source(RDA(), torch.float32)).rda_vector_bytes() == 16
     monkeypatch.setenv("RDA_CPU_FLAGS", "-O0")
-    build.load()
+    build.load(native.source(RDA(), torch.float32))
     assert len(list(cache.glob("*.so"))) == 2  # neither is taken for the other
 
 
 def test_the_doctor_tells_the_flags(monkeypatch, capsys):
-    monkeypatch.setattr(kernel, "library", lambda: "not compiled in this test")
+    monkeypatch.setattr(kernel, "native", lambda *of: "not compiled in this test")
     monkeypatch.setenv("RDA_CPU_FLAGS", "-DTOLD")
     assert main(["doctor", "--units", "8"]) == 0
     assert "-march=native -DTOLD\n" in capsys.readouterr().out
@@ -114,57 +117,57 @@ def test_the_doctor_tells_the_flags(monkeypatch, capsys):
 def test_a_quote_that_is_never_closed_is_a_reason_and_no_crash(variable, cache, monkeypatch):
     monkeypatch.setenv(variable, 'g++ "')
     with pytest.raises(build.BuildError, match=rf"\${variable} is .*No closing quotation"):
-        build.load()
+        build.load(SOURCE)
 
 
 @pytest.mark.parametrize("damage", [b"", b"0", b"\xff\xfe", b"\xff" * 64], ids=repr)
 def test_a_damaged_checksum_is_compiled_again(damage, cache, compiler):
-    build.load()
+    build.load(SOURCE)
     (digest,) = cache.glob("*.sha256")
     digest.write_bytes(damage)
-    assert build.load().rda_vector_bytes() == OURS
+    assert build.load(SOURCE).rda_vector_bytes() == OURS
     assert compiler.calls == 2
-    build.load()
+    build.load(SOURCE)
     assert compiler.calls == 2
 
 
 def test_a_failed_compile_is_remembered_with_its_reason(cache, compiler):
     compiler.fail()
     with pytest.raises(build.BuildError, match="error: no idea"):
-        build.load()
+        build.load(SOURCE)
     attempts = compiler.calls
     with pytest.raises(build.BuildError, match=r"error: no idea \(.*remembered.*`rda doctor`"):
-        build.load()
+        build.load(SOURCE)
     assert compiler.calls == attempts
 
 
 def test_a_remembered_failure_is_tried_again_when_something_changed(cache, compiler, monkeypatch):
     compiler.fail()
     with pytest.raises(build.BuildError):
-        build.load()
+        build.load(SOURCE)
     compiler.succeed()
     monkeypatch.setattr(build, "_version", lambda program: "another version")
-    assert build.load().rda_vector_bytes() == OURS
+    assert build.load(SOURCE).rda_vector_bytes() == OURS
     monkeypatch.setattr(build, "_version", lambda program: "one version")
     with pytest.raises(build.BuildError, match="remembered"):
-        build.load()
+        build.load(SOURCE)
     (failure,) = cache.glob("*.failed")
     a_day_ago = time.time() - build.SECONDS_TO_REMEMBER_FAILURE
     os.utime(failure, (a_day_ago, a_day_ago))
-    assert build.load().rda_vector_bytes() == OURS
+    assert build.load(SOURCE).rda_vector_bytes() == OURS
     assert not list(cache.glob("*.failed"))
 
 
 def test_the_doctor_tells_a_remembered_failure_and_tries_again(cache, compiler, capsys):
     compiler.fail()
     with pytest.raises(build.BuildError):
-        build.load()
+        build.load(SOURCE)
     attempts = compiler.calls
-    kernel.library.cache_clear()
+    native.compiled.cache_clear()
     try:
         assert main(["doctor", "--units", "8"]) == 0
     finally:
-        kernel.library.cache_clear()
+        native.compiled.cache_clear()
     told = capsys.readouterr().out
     assert "failed before: " in told
     assert "error: no idea" in told
@@ -178,7 +181,7 @@ def test_what_killed_compilers_left_is_swept(cache, compiler):
         (folder / "kernel.cpp").write_text("")
     long_ago = time.time() - build.SECONDS_UNTIL_ABANDONED - 1
     os.utime(left, (long_ago, long_ago))
-    build.load()
+    build.load(SOURCE)
     assert not left.exists()
     assert fresh.exists()  # another process may still be at work there
 
@@ -186,8 +189,8 @@ def test_what_killed_compilers_left_is_swept(cache, compiler):
 def test_a_umask_that_lets_a_group_write_does_not_compile_in_every_process(cache, compiler):
     before = os.umask(0o002)
     try:
-        build.load()
-        build.load()
+        build.load(SOURCE)
+        build.load(SOURCE)
     finally:
         os.umask(before)
     assert compiler.calls == 1
@@ -197,35 +200,35 @@ def test_a_library_that_another_user_planted_is_not_loaded(shared, compiler, lib
     """Under the right name, with the right checksum, in a cache that all can write."""
     own = tmp_path / "home" / ".cache" / "rda-torch"
     with pytest.warns(files.CacheWarning, match="other users"):
-        build.load()
+        build.load(SOURCE)
     (name,) = (path.name for path in own.glob("*.so"))
     content = libraries[PLANTED].read_bytes()
     (shared / name).write_bytes(content)
     (shared / name).with_suffix(".sha256").write_text(hashlib.sha256(content).hexdigest())
-    assert build.load().rda_vector_bytes() == OURS
+    assert build.load(SOURCE).rda_vector_bytes() == OURS
     assert compiler.calls == 1
 
 
 @pytest.mark.skipif(os.name != "posix" or os.geteuid() != 0, reason="only root can give files away")
 def test_a_planted_library_that_stayed_in_ones_own_cache_is_replaced(cache, compiler, libraries):
-    build.load()
+    build.load(SOURCE)
     (library,) = cache.glob("*.so")
     content = libraries[PLANTED].read_bytes()
     library.unlink()
     library.write_bytes(content)
     library.with_suffix(".sha256").write_text(hashlib.sha256(content).hexdigest())
     os.chown(library, 12345, -1)
-    assert build.load().rda_vector_bytes() == OURS
+    assert build.load(SOURCE).rda_vector_bytes() == OURS
     assert library.stat().st_uid == 0
 
 
 def test_a_lock_that_another_user_holds_hangs_nobody(shared, compiler, tmp_path):
     with pytest.warns(files.CacheWarning):
-        build.load()
+        build.load(SOURCE)
     for path in (tmp_path / "home" / ".cache" / "rda-torch").glob("*.so"):
         path.unlink()
         with files.waiting_lock(shared / path.with_suffix(".lock").name):
-            assert build.load().rda_vector_bytes() == OURS
+            assert build.load(SOURCE).rda_vector_bytes() == OURS
 
 
 @pytest.fixture
@@ -272,7 +275,7 @@ def test_what_killed_writers_of_gpu_code_left_is_swept(cache, gpu_compiles):
 
 
 def test_the_doctor_tells_whether_the_cache_is_private(shared, monkeypatch, capsys):
-    monkeypatch.setattr(kernel, "library", lambda: "not compiled in this test")
+    monkeypatch.setattr(kernel, "native", lambda *of: "not compiled in this test")
     assert main(["doctor", "--units", "8"]) == 0
     told = capsys.readouterr().out
     assert f"not used for code: {shared} can be written by other users (mode 1777)" in told

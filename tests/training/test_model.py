@@ -75,7 +75,7 @@ def test_the_readout_starts_as_section_6_1_says():
 
 def test_the_engine_that_runs_is_named():
     assert model_for(MultiCopy(), "RWA", 4, engine="reference").engine_for(3) == "reference"
-    assert model_for(MultiCopy(), "LSTM", 4).engine_for(3) == "torch.nn"
+    assert model_for(MultiCopy(), "LSTM", 4, engine="torch").engine_for(3) == "torch.nn"
 
 
 def test_only_a_model_of_the_next_symbol_is_one_that_writes():

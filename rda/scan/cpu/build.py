@@ -1,6 +1,6 @@
-"""Compiles the CPU kernel at first use, once for each machine, and keeps it in the cache.
+"""Compiles CPU kernels at first use, once for each machine, and keeps them in the cache.
 
-The compiler is called directly. The kernel includes no header of torch: those alone would take
+The compiler is called directly. A kernel includes no header of torch: those alone would take
 longer to compile than the whole kernel, and torch's own build system needs ninja.
 """
 
@@ -71,9 +71,9 @@ def _words(variable: str) -> list[str]:
         raise BuildError(f"${variable} is {text!r}, which is no command line ({error})") from error
 
 
-def load() -> ctypes.CDLL:
-    """The compiled kernel, from the cache or compiled now."""
-    plan = _plan()
+def load(source: str) -> ctypes.CDLL:
+    """The kernel of this C++ text, from the cache or compiled now."""
+    plan = _plan(source)
     library = plan.library
     if not _is_whole(library):
         _complain_again(library)
@@ -94,14 +94,14 @@ def load() -> ctypes.CDLL:
         raise BuildError(f"the compiled kernel does not load: {error}") from error
 
 
-def forget_failure() -> str | None:
-    """Forget that compiling failed here before, so that it is tried again; returns the reason."""
-    library = _plan().library
-    reason = _failure(library)
-    if reason is not None:
-        with contextlib.suppress(OSError):
-            _failure_file(library).unlink()
-    return reason
+def forget_failures() -> str | None:
+    """Forget that compiling failed here before, so that it is tried again; returns a reason."""
+    reasons = []
+    with contextlib.suppress(CacheError, OSError):
+        for failure in code_folder().glob("kernel-*.failed"):
+            reasons.append(_failure(failure.with_suffix(".so")))
+            failure.unlink()
+    return next((reason for reason in reasons if reason is not None), None)
 
 
 class Plan(NamedTuple):
@@ -112,8 +112,7 @@ class Plan(NamedTuple):
     library: Path
 
 
-def _plan() -> Plan:
-    source = Path(__file__).with_name("kernel.cpp").read_text()
+def _plan(source: str) -> Plan:
     command = [*compiler(), *flags()]
     try:
         return Plan(source, command, code_folder() / f"kernel-{_key(source, command)}.so")

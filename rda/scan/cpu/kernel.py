@@ -1,6 +1,5 @@
-"""The compiled kernel behind the interface of `rda.scan.kernels.Kernel`."""
+"""The compiled RDA and RWA behind the interface of `rda.scan.kernels.Kernel`."""
 
-import ctypes
 import functools
 from contextlib import nullcontext
 
@@ -9,53 +8,44 @@ from torch import Tensor
 
 from rda.activations import Choices
 from rda.equations import LogState
-from rda.scan.cpu.build import BuildError, load
-from rda.scan.kernels import FinalGradient, Kept, Trace, output_is_average
-from rda.scan.memory import empty
+from rda.scan.cpu.build import BuildError
+from rda.scan.cpu.native import Native, Results, Weights, compiled
+from rda.scan.kernels import FinalGradient, Kept, Layout, Trace
+from rda.symbolic.derived import Derived
+from rda.units import RDA, RWA, Unit
 
-ATTENTION_CODES = {"exp": 0, "relu": 1, "softplus": 2, "sigmoid": 3}
-
-
-def _structure(name: str, **groups: str) -> type[ctypes.Structure]:
-    kinds = {"pointers": ctypes.c_void_p, "long": ctypes.c_int64, "int": ctypes.c_int32}
-    fields = [(field, kinds[kind]) for kind, names in groups.items() for field in names.split()]
-    return type(name, (ctypes.Structure,), {"_fields_": fields})
-
-
-# The fields have the order of the structs in kernel.cpp.
-Sizes = _structure(
-    "Sizes",
-    long="time batch units inputs blocks",
-    int="attention hidden_tanh output_tanh reverse threads",
-)
-Forward = _structure(
-    "Forward",
-    pointers="input input_weight bias weight r0 l0 lengths output r l averages saved slopes",
-)
-Backward = _structure(
-    "Backward",
-    pointers="d_output d_r d_l weight r0 output averages saved slopes lengths "
-    "d_projected d_r0 d_l0",
-)
+products = nullcontext
+takes_no_start = True
 
 
 @functools.cache
-def library() -> ctypes.CDLL | str:
-    """The compiled kernel, or the reason why there is none; found out once per process."""
-    try:
-        return load()
-    except BuildError as error:
-        return str(error)
+def unit_of(choices: Choices) -> Unit:
+    """The definition of a unit whose functions have names."""
+    kind = RDA if choices.discount else RWA
+    return kind(str(choices.attention), str(choices.hidden), str(choices.output))
 
 
-def obstacle() -> str | None:
-    """Why there is no kernel, or None."""
-    found = library()
+@functools.cache
+def derived(choices: Choices) -> Derived:
+    """What follows from that definition."""
+    return Derived(unit_of(choices))
+
+
+def native(choices: Choices, dtype: torch.dtype) -> Native | str:
+    """The compiled kernel, or the reason why there is none."""
+    return compiled(unit_of(choices), dtype)
+
+
+def obstacle(choices: Choices, dtype: torch.dtype) -> str | None:
+    """Why there is no kernel for a unit, or None."""
+    found = native(choices, dtype)
     return found if isinstance(found, str) else None
 
 
-products = nullcontext
-takes_no_start = False
+def layout(choices: Choices) -> Layout:
+    """What the unit's definition says has to be kept; the values that it names are in `saved`."""
+    kept = derived(choices).kept
+    return Layout("r" in kept.sequences, max(len(kept.values), 1), False)
 
 
 def forward(
@@ -69,23 +59,14 @@ def forward(
     reverse: bool,
     keep: bool,
 ) -> Trace:
-    assert start is not None
-    time, batch, units = input.shape[0], input.shape[1], weight.shape[1]
-    output = empty(input, time, batch, units)
-    r, l = (start.r.new_empty(1, batch, units) for _ in range(2))
-    averages, saved, slopes = (empty(input, 0) for _ in range(3))
-    if keep:
-        saved = empty(input, time, batch, choices.input_blocks * units)
-        if not output_is_average(choices):
-            averages = empty(input, time, batch, units)
-        if choices.attention != "exp":
-            slopes = empty(input, time, batch, units)
-    tensors = (
-        *(input, input_weight, bias, weight, *start, lengths),
-        *(output, r, l, averages, saved, slopes),
-    )
-    _call("forward", Forward, tensors, input, weight, choices, reverse)
-    return Trace(output, r, l, averages, saved, slopes)
+    weights = Weights(input_weight, bias, weight)
+    kernel = _kernel(choices, input.dtype)
+    found = kernel.forward(input, weights, start or (None, None), lengths, reverse, keep)
+    averages, saved, slopes = (input.new_empty(0) for _ in range(3))
+    if found.saved is not None:
+        averages, saved = next(iter(found.sequences), averages), found.saved
+    r, l = found.state
+    return Trace(found.output, r, l, averages, saved, slopes)
 
 
 def backward(
@@ -98,46 +79,18 @@ def backward(
     lengths: Tensor | None,
     reverse: bool,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    assert r0 is not None
-    d_projected = empty(r0, *kept.saved.shape)
-    d_r0, d_l0 = torch.empty_like(r0), torch.empty_like(r0)
-    given = (d_output, *d_final.filled(r0), weight, r0, *kept, lengths)
-    _call(
-        "backward", Backward, (*given, d_projected, d_r0, d_l0), kept.saved, weight, choices,
-        reverse,
-    )  # fmt: skip
+    sequences = [kept.averages] if kept.averages.numel() else []
+    results = Results(kept.output, [], sequences, kept.saved)
+    weights = Weights(None, None, weight)
+    kernel = _kernel(choices, kept.output.dtype)
+    d_projected, (d_r0, d_l0) = kernel.backward(
+        d_output, d_final, weights, (r0, None), results, lengths, reverse
+    )
     return d_projected, d_r0, d_l0
 
 
-def _kernel() -> ctypes.CDLL:
-    found = library()
+def _kernel(choices: Choices, dtype: torch.dtype) -> Native:
+    found = native(choices, dtype)
     if isinstance(found, str):
         raise BuildError(found)
     return found
-
-
-def _call(
-    name: str,
-    structure: type[ctypes.Structure],
-    tensors: tuple[Tensor | None, ...],
-    sequence: Tensor,
-    weight: Tensor,
-    choices: Choices,
-    reverse: bool,
-) -> None:
-    sizes = Sizes(
-        *sequence.shape[:2],
-        weight.shape[1],
-        sequence.shape[2],
-        choices.input_blocks,
-        ATTENTION_CODES[str(choices.attention)],
-        choices.hidden == "tanh",
-        choices.output == "tanh",
-        reverse,
-        torch.get_num_threads(),
-    )
-    pointers = structure(*(None if x is None or not x.numel() else x.data_ptr() for x in tensors))
-    scalar = "double" if sequence.dtype == torch.float64 else "float"
-    function = getattr(_kernel(), f"rda_{name}_{scalar}")
-    if function(ctypes.byref(pointers), ctypes.byref(sizes)) != 0:
-        raise MemoryError(f"no memory to pack the weights of {weight.shape[1]} units")

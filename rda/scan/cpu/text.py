@@ -159,7 +159,9 @@ def _step(of: Derived) -> str:
         *_assigned("values", values), *_assigned("sequences", sequences), f"h = {h};", f"o = {o};",
         *_all_at_once("state", after),
     )  # fmt: skip
-    head = "void step(const V* gates, const V* weights, V* state, V* sequences, V* values, V& h, V& o)"
+    head = (
+        "void step(const V* gates, const V* weights, V* state, V* sequences, V* values, V& h, V& o)"
+    )
     return _function(head, text, ends)
 
 
@@ -188,8 +190,8 @@ def _gradient(of: Derived) -> str:
     before = text.compute(of.gradient.before.values())
     ends = (*_assigned("blocks", blocks), f"carried = {carried};", *_all_at_once("d_state", before))
     head = (
-        "void gradient(const V* values, const V* weights, const V* after, const V* before, V output, "
-        "V d_output, V d_hidden, V* d_state, V& carried, V* blocks)"
+        "void gradient(const V* values, const V* weights, const V* after, const V* before, "
+        "V output, V d_output, V d_hidden, V* d_state, V& carried, V* blocks)"
     )
     return _function(head, text, ends)
 

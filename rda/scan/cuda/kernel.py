@@ -10,7 +10,14 @@ from torch.nn import functional as F
 from rda.activations import Choices
 from rda.equations import LogState
 from rda.scan.cuda.launching import Constants, Pass, Run, Sizes, pointers, products, structure
-from rda.scan.kernels import FinalGradient, Kept, Trace, output_is_average
+from rda.scan.kernels import (
+    FinalGradient,
+    Kept,
+    Layout,
+    Trace,
+    output_is_average,
+    plain_layout,
+)
 
 ATTENTION_CODES = {"exp": 0, "relu": 1, "softplus": 2, "sigmoid": 3}
 
@@ -29,6 +36,9 @@ class GpuKernel:
     def __init__(self, run: Run, precision: str) -> None:
         self.run = run
         self.precision = precision
+
+    def layout(self, choices: Choices) -> Layout:
+        return plain_layout(choices)
 
     def forward(
         self,

@@ -1,0 +1,170 @@
+"""A unit compiled for this machine's CPU: its step, written as C++, in the engine's frame."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from rda.scan.cpu.build import BuildError, load
+from rda.scan.cpu.text import unit_text
+from rda.scan.memory import empty
+from rda.symbolic.derived import Derived
+
+if TYPE_CHECKING:
+    from rda.units import Unit
+
+SCALARS = {torch.float32: ("float", "int32_t"), torch.float64: ("double", "int64_t")}
+"""The type of a number in C++ and an integer of its size, by dtype."""
+
+
+class Sizes(ctypes.Structure):
+    """The struct of the same name in frame.cpp."""
+
+    _fields_ = (
+        *((name, ctypes.c_int64) for name in ("time", "batch", "units", "inputs")),
+        *((name, ctypes.c_int32) for name in ("reverse", "threads")),
+    )
+
+
+class Weights(NamedTuple):
+    """The weights of one direction of a layer, gates in the order of `Derived.gates`."""
+
+    input: Tensor | None
+    """(gates of x * hidden, features); None where the input is W x + b already."""
+    bias: Tensor | None
+    recurrent: Tensor
+    """(gates of h * hidden, hidden)."""
+    of_units: tuple[Tensor, ...] = ()
+    """The unit's own weights, (hidden,) each."""
+
+
+class Results(NamedTuple):
+    """What a forward pass gives; `sequences` and `saved` are kept for the backward pass."""
+
+    output: Tensor
+    state: list[Tensor]
+    """The final state, (1, batch, hidden) each."""
+    sequences: list[Tensor]
+    saved: Tensor | None
+
+
+def source(unit: Unit, dtype: torch.dtype) -> str:
+    """The C++ text of a unit's kernel."""
+    scalar, bits = SCALARS[dtype]
+    folder = Path(__file__).parent
+    vectors, frame = ((folder / name).read_text() for name in ("vectors.cpp", "frame.cpp"))
+    defined = f"#define SCALAR {scalar}\n#define BITS {bits}\n"
+    return "".join((defined, vectors, unit_text(Derived(unit)), frame))
+
+
+class Native:
+    """The compiled kernel of a unit, for tensors of one dtype."""
+
+    def __init__(self, unit: Unit, dtype: torch.dtype) -> None:
+        self.of = Derived(unit)
+        self.library = load(source(unit, dtype))
+        parts, weights = len(unit.parts), len(unit.weights)
+        arrays = {"start": parts, "state": parts, "d_final": parts, "d_state": parts}
+        arrays |= {"sequences": len(self.of.kept.sequences), "weights": weights}
+
+        def structure(names: str) -> type[ctypes.Structure]:
+            pointer = ctypes.c_void_p
+            fields = [
+                (n, pointer * max(arrays[n], 1) if n in arrays else pointer) for n in names.split()
+            ]
+            return type("Work", (ctypes.Structure,), {"_fields_": fields})
+
+        # The fields have the order of the structs in frame.cpp.
+        self._forward = structure(
+            "input input_weight bias weight lengths output saved start state sequences weights"
+        )
+        self._backward = structure(
+            "d_output weight output saved lengths d_blocks d_final start d_state sequences weights"
+        )
+
+    def forward(
+        self,
+        input: Tensor,
+        weights: Weights,
+        start: Sequence[Tensor | None],
+        lengths: Tensor | None,
+        reverse: bool,
+        keep: bool,
+    ) -> Results:
+        """One direction of one layer over time. A start of None is the unit's own."""
+        time, batch, units = *input.shape[:2], weights.recurrent.shape[1]
+        output, kept = empty(input, time, batch, units), self.of.kept
+        state = [input.new_empty(1, batch, units) for _ in self.of.unit.parts]
+        sequences, saved = [], None
+        if keep:
+            sequences = [empty(input, time, batch, units) for _ in kept.sequences]
+            saved = empty(input, time, batch, max(len(kept.values), 1) * units)
+        self._call(
+            self.library.rda_forward,
+            self._forward,
+            (input, weights.input, weights.bias, weights.recurrent, lengths, output, saved,
+             start, state, sequences, weights.of_units),
+            Sizes(time, batch, units, input.shape[2], reverse, torch.get_num_threads()),
+        )  # fmt: skip
+        return Results(output, state, sequences, saved)
+
+    def backward(
+        self,
+        d_output: Tensor,
+        d_final: Sequence[Tensor | None],
+        weights: Weights,
+        start: Sequence[Tensor | None],
+        results: Results,
+        lengths: Tensor | None,
+        reverse: bool,
+    ) -> tuple[Tensor, list[Tensor]]:
+        """The gradients of all gates, (time, batch, blocks * hidden), and of the start."""
+        output, _, sequences, saved = results
+        time, batch, units = output.shape
+        d_blocks = empty(output, time, batch, len(self.of.blocks) * units)
+        d_state = [output.new_empty(batch, units) for _ in self.of.unit.parts]
+        self._call(
+            self.library.rda_backward,
+            self._backward,
+            (d_output, weights.recurrent, output, saved, lengths, d_blocks,
+             d_final, start, d_state, sequences, weights.of_units),
+            Sizes(time, batch, units, 0, reverse, torch.get_num_threads()),
+        )  # fmt: skip
+        return d_blocks, d_state
+
+    def _call(
+        self,
+        function: Any,
+        structure: type[ctypes.Structure],
+        tensors: tuple[Any, ...],
+        sizes: Sizes,
+    ) -> None:
+        work = structure()
+        for (name, _), given in zip(structure._fields_, tensors, strict=True):  # type: ignore[misc]
+            if given is None or isinstance(given, Tensor):
+                setattr(work, name, _address(given))
+            else:
+                array = getattr(work, name)
+                for k, tensor in enumerate(given):
+                    array[k] = _address(tensor)
+        if function(ctypes.byref(work), ctypes.byref(sizes)) != 0:
+            raise MemoryError(f"no memory to pack the weights of {sizes.units} units")
+
+
+@cache
+def compiled(unit: Unit, dtype: torch.dtype) -> Native | str:
+    """The compiled kernel of a unit, or why there is none; found out once per process."""
+    try:
+        return Native(unit, dtype)
+    except BuildError as error:
+        return str(error)
+
+
+def _address(tensor: Tensor | None) -> int | None:
+    return None if tensor is None else tensor.data_ptr()

@@ -1,0 +1,101 @@
+"""LSTM and GRU compiled for the CPU equal torch's own, with the same weights."""
+
+import pytest
+import torch
+from torch import nn
+
+from rda.baselines import GRU, LSTM
+
+PAIRS = {"LSTM": (LSTM, nn.LSTM), "GRU": (GRU, nn.GRU)}
+ROUNDING = {torch.float32: 2e-5, torch.float64: 1e-12}
+"""A few hundred roundings of numbers of about 1, in sequences of at most 40 steps."""
+
+pytestmark = pytest.mark.needs_compiler
+
+
+def both(name, dtype=torch.float32, *sizes, **options):
+    ours, theirs = PAIRS[name]
+    torch.manual_seed(0)
+    mine = ours(*sizes, engine="cpu", dtype=dtype, **options)
+    other = theirs(*sizes, dtype=dtype, **options)
+    other.load_state_dict(mine.state_dict())
+    return mine, other
+
+
+def parts(state):
+    return state if isinstance(state, tuple) else (state,)
+
+
+def results(layer, x, start):
+    """The output, the final state, and the gradients of everything."""
+    x = x.detach().requires_grad_()
+    start = None if start is None else tuple(part.detach().requires_grad_() for part in start)
+    given = start[0] if start is not None and len(start) == 1 else start
+    output, final = layer(x, given)
+    total = output.square().sum() + sum(part.sin().sum() for part in parts(final))
+    wanted = [x, *(start or ()), *layer.parameters()]
+    return [output, *parts(final), *torch.autograd.grad(total, wanted)]
+
+
+@pytest.mark.parametrize("name", PAIRS)
+@pytest.mark.parametrize("dtype", ROUNDING)
+@pytest.mark.parametrize(
+    ("time", "batch", "inputs", "units", "options"),
+    [
+        (1, 1, 1, 1, {}),
+        (2, 3, 4, 5, {"bias": False}),
+        (7, 1, 3, 33, {"num_layers": 2, "bidirectional": True}),
+        (40, 19, 6, 37, {"batch_first": True}),
+        (5, 100, 10, 250, {}),
+    ],
+)
+@pytest.mark.parametrize("has_start", [False, True])
+def test_outputs_states_and_gradients(name, dtype, time, batch, inputs, units, options, has_start):
+    mine, other = both(name, dtype, inputs, units, **options)
+    x = torch.randn(time, batch, inputs, dtype=dtype)
+    if options.get("batch_first"):
+        x = x.transpose(0, 1)
+    rows = options.get("num_layers", 1) * (2 if options.get("bidirectional") else 1)
+    count = 2 if name == "LSTM" else 1
+    start = [torch.randn(rows, batch, units, dtype=dtype) for _ in range(count)]
+    assert mine.engine_for(x) == "cpu"
+    found = results(mine, x, start if has_start else None)
+    expected = results(other, x, start if has_start else None)
+    for ours, theirs in zip(found, expected, strict=True):
+        scale = max(1.0, float(theirs.detach().abs().max()))
+        torch.testing.assert_close(ours / scale, theirs / scale, rtol=0, atol=ROUNDING[dtype])
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_second_derivatives_are_torchs(name):
+    mine, other = both(name, torch.float64, 3, 5)
+    x = torch.randn(6, 2, 3, dtype=torch.float64)
+    found = []
+    for layer in (mine, other):
+        given = x.clone().requires_grad_()
+        first = torch.autograd.grad(layer(given)[0].sin().sum(), given, create_graph=True)[0]
+        found.append(torch.autograd.grad(first.square().sum(), [given, *layer.parameters()]))
+    for ours, theirs in zip(*found, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_without_gradients_nothing_is_kept_and_the_result_is_the_same(name):
+    mine, _ = both(name, torch.float32, 3, 5)
+    x = torch.randn(6, 2, 3)
+    with torch.no_grad():
+        quiet, _ = mine(x)
+    assert not quiet.requires_grad
+    torch.testing.assert_close(quiet, mine(x)[0], rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_what_it_does_not_do_goes_to_torch(name):
+    ours, _ = PAIRS[name]
+    x = torch.randn(5, 3, 6)
+    assert ours(6, 4).engine_for(x) == "cpu"
+    assert ours(6, 4, engine="torch").engine_for(x) == "torch.nn"
+    assert ours(6, 4).bfloat16().engine_for(x.bfloat16()) == "torch.nn"
+    assert ours(6, 4).engine_for(x[0]) == "torch.nn"
+    compiled = torch.compile(ours(6, 4), backend="eager")
+    assert compiled(x)[0].shape == (5, 3, 4)

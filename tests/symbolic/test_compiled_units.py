@@ -1,0 +1,75 @@
+"""Every unit compiled for the CPU equals its own functions on tensors."""
+
+import itertools
+
+import pytest
+import torch
+from own_units import OWN
+
+from rda import units
+from rda.scan.by_definition import Work, reference
+from rda.scan.cpu.layer import scan
+from rda.scan.cpu.native import Native, Weights
+
+CHOICES = itertools.product(
+    ("exp", "relu", "softplus", "sigmoid"), ("identity", "tanh"), ("identity", "tanh")
+)
+SOME = [names for k, names in enumerate(CHOICES) if k % 5 == 0]
+"""Each f_a, f_h and f_o at least once; tests of the layers go through the others."""
+ALL = {
+    **{type(unit).__name__: unit for unit in (units.LSTM(), units.GRU(), units.RNN(), units.RWA())},
+    **{type(unit).__name__: unit for unit in OWN},
+    **{"RDA-" + "-".join(names): units.RDA(*names) for names in SOME},
+}
+TOLERANCE = {torch.float32: 2e-5, torch.float64: 1e-12}
+"""Relative to the largest number of a tensor, a few dozen roundings on the way through 9 steps."""
+
+pytestmark = pytest.mark.needs_compiler
+
+
+def gradients(outputs, inputs):
+    torch.manual_seed(1)
+    directions = [torch.randn_like(output, dtype=torch.float32) for output in outputs]
+    return torch.autograd.grad(outputs, inputs, [d.to(outputs[0].dtype) for d in directions])
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize("name", ALL)
+def test_outputs_states_and_gradients(name, dtype):
+    unit = ALL[name]
+    native = Native(unit, dtype)
+    for time, batch, width, lengths, reverse in (
+        (1, 1, 1, None, False),
+        (9, 13, 21, None, True),
+        (9, 4, 40, torch.tensor([9, 0, 1, 5]), False),
+        (9, 4, 8, torch.tensor([9, 0, 1, 5]), True),
+    ):
+        torch.manual_seed(0)
+
+        def tensor(*shape):
+            return torch.randn(*shape, dtype=dtype).div(shape[-1] ** 0.5).requires_grad_()
+
+        of_x, of_h = native.of.orders
+        x, start = tensor(time, batch, 3), [tensor(batch, width) for _ in unit.parts]
+        weights = Weights(
+            tensor(len(of_x) * width, 3),
+            tensor(len(of_x) * width),
+            tensor(len(of_h) * width, width),
+            tuple(tensor(width) for _ in unit.weights),
+        )
+        given = [x, *weights[:3], *start, *weights.of_units]
+        results = scan(native, x, weights, start, lengths, reverse)
+        found = [*results, *gradients(results, given)]
+
+        wide = [each.detach().double().requires_grad_() for each in given]
+        starts, of_units = wide[4 : 4 + len(start)], wide[4 + len(start) :]
+        projected = torch.nn.functional.linear(wide[0], wide[1], wide[2])
+        blocks, recurrent = native.of.in_definition_order(projected, wide[3])
+        work = Work(blocks, recurrent, tuple(of_units), tuple(starts), lengths, reverse)
+        output, final = reference(unit, work)
+        exact = [output, *(part[None] for part in final)]
+        exact = [*exact, *gradients(exact, wide)]
+        for ours, theirs in zip(found, exact, strict=True):
+            scale = max(float(theirs.detach().abs().max()), 1.0)
+            error = float((ours.detach().double() - theirs.detach()).abs().max())
+            assert error / scale < TOLERANCE[dtype]
