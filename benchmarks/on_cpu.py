@@ -46,6 +46,8 @@ SUBJECTS: dict[str, Callable[[int, int], nn.Module]] = {
     "RDA-exp-tanh": lambda i, h: rda.build("RDA-exp-tanh", i, h),
     "RDA-sigmoid-id": lambda i, h: rda.build("RDA-sigmoid-id", i, h),
     "RWA": lambda i, h: rda.build("RWA", i, h),
+    "rda's LSTM": lambda i, h: rda.build("LSTM", i, h),
+    "rda's GRU": lambda i, h: rda.build("GRU", i, h),
     "RDA, engine eager": lambda i, h: rda.RDA(i, h, engine="eager"),
     "RDA, engine reference": lambda i, h: rda.RDA(i, h, engine="reference"),
 }

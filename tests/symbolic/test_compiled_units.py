@@ -10,6 +10,8 @@ from rda import units
 from rda.scan.by_definition import Work, reference
 from rda.scan.cpu.layer import scan
 from rda.scan.cpu.native import Native, Weights
+from rda.symbolic import functions as f
+from rda.units import Unit
 
 CHOICES = itertools.product(
     ("exp", "relu", "softplus", "sigmoid"), ("identity", "tanh"), ("identity", "tanh")
@@ -23,6 +25,20 @@ ALL = {
 }
 TOLERANCE = {torch.float32: 2e-5, torch.float64: 1e-12}
 """Relative to the largest number of a tensor, a few dozen roundings on the way through 9 steps."""
+
+FUNCTIONS = {
+    "tanh": f.tanh,
+    "sigmoid": f.sigmoid,
+    "sigmoid_of_minus": f.sigmoid_of_minus,
+    "softplus": f.softplus,
+    "log_sigmoid": f.log_sigmoid,
+    "relu": f.relu,
+    "log_softplus": f.log_softplus,
+    "exp": lambda x: f.exp(0.5 * x),
+    "log": lambda x: f.log(1.0 + x * x),
+    "quotient": lambda x: x / (2.0 + x * x),
+    "where": lambda x: f.where(x < 0.5, -x, 2.0 - x),
+}
 
 pytestmark = pytest.mark.needs_compiler
 
@@ -73,3 +89,44 @@ def test_outputs_states_and_gradients(name, dtype):
             scale = max(float(theirs.detach().abs().max()), 1.0)
             error = float((ours.detach().double() - theirs.detach()).abs().max())
             assert error / scale < TOLERANCE[dtype]
+
+
+class AllFunctions(Unit):
+    """A part of the state for each function of x."""
+
+    inputs = ("a",)
+    recurrent = ("none",)
+    state = tuple(FUNCTIONS)
+
+    def step(self, x, h, s):
+        return tuple(function(x.a) for function in FUNCTIONS.values())
+
+    def hidden(self, s):
+        return s[0] + 0.0 * sum(s)
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE)
+def test_every_function_and_its_derivative(dtype):
+    native = Native(AllFunctions(), dtype)
+    x = torch.linspace(-60, 60, 4001, dtype=torch.float64).to(dtype)
+    width = len(x)
+    weights = Weights(x[:, None], None, torch.zeros(width, width, dtype=dtype))
+    one = torch.ones(1, 1, 1, dtype=dtype)
+    results = native.forward(one, weights, [None] * len(FUNCTIONS), None, False, True)
+    for k, (name, function) in enumerate(FUNCTIONS.items()):
+        wide = x.double().requires_grad_()
+        exact = function(wide)
+        (slope,) = torch.autograd.grad(exact.sum(), wide)
+        d_final = [
+            torch.full((1, width), float(part == k), dtype=dtype) for part in range(len(FUNCTIONS))
+        ]
+        d_blocks, _ = native.backward(
+            torch.zeros(1, 1, width, dtype=dtype), d_final, weights, [None] * len(FUNCTIONS),
+            results, None, False,
+        )  # fmt: skip
+        pairs = ((results.state[k].flatten(), exact), (d_blocks[0, 0, :width], slope))
+        for found, expected in pairs:
+            # Relative to each number, but not below a rounding of 1: 1 - tanh^2 has no more.
+            scale = expected.detach().abs().clamp(min=1.0)
+            error = ((found.double() - expected.detach()).abs() / scale).max()
+            assert error < TOLERANCE[dtype] / 10, name
