@@ -1,6 +1,6 @@
 """The paper's baselines: torch's LSTM and GRU with the initialisation of section 6.1.
 
-On a GPU they run in our own engines where those can serve, otherwise in torch's implementation.
+They run in our own engines where those can serve, otherwise in torch's implementation.
 """
 
 from collections.abc import Callable, Sequence
@@ -131,13 +131,12 @@ class _Baseline(nn.RNNBase):
             return self._forward_ragged(input, hx, lengths)
         if hx is None and self.learn_initial_state:
             hx = _packed(self._learned_start(input))
-        name = self._choose(input)
+        states = self._states(hx)
+        name = self._choose(input, [state for state in states if state is not None])
         if name == TORCH:
             return super().forward(input, hx)
-        states: list[Tensor | None] = [None] * len(self._learned_names)
         if hx is not None:
             self.check_forward_args(input, hx, None)
-            states = [hx] if len(states) == 1 else list(hx)
         self._check(input, states)
         if name == CPU:
             output, final = self._run_compiled(input, states)
@@ -146,6 +145,20 @@ class _Baseline(nn.RNNBase):
         with autocast_off(input):
             output, final = self._run_ours(WAYS[name].run, cast, states)
         return output, _packed(final)
+
+    def _states(self, hx: Any) -> list[Tensor | None]:
+        """The parts of a state; as many times None where there is none."""
+        names = self._learned_names
+        if hx is None:
+            return [None] * len(names)
+        if len(names) == 1:
+            return [hx]
+        kind = type(self).__name__
+        if not isinstance(hx, tuple | list):
+            raise TypeError(f"{kind}: hx should be a tuple of tensors, got: {type(hx).__name__}")
+        if len(hx) != len(names):
+            raise RuntimeError(f"{kind}: hx should have {len(names)} tensors, got {len(hx)}")
+        return list(hx)
 
     def _forward_ragged(self, input: Any, hx: Any, lengths: Tensor) -> Any:
         if not isinstance(input, Tensor) or input.dim() != 3:
@@ -168,11 +181,11 @@ class _Baseline(nn.RNNBase):
             batch = input.shape[0 if self.batch_first else 1]
         return [start.unsqueeze(1).expand(-1, batch, -1).contiguous() for start in starts]
 
-    def _choose(self, input: Any) -> str:
+    def _choose(self, input: Any, states: Sequence[Any] = ()) -> str:
         """The engine for this input. A name that cannot serve raises; `auto` takes the quickest."""
         if self.engine == TORCH:
             return TORCH
-        reason = self._obstacle(input)
+        reason = self._obstacle(input, states)
         if reason is None:
             name, reason = self._choose_for(input)
             if name is not None:
@@ -206,7 +219,7 @@ class _Baseline(nn.RNNBase):
         found = compiled(self._definition, dtype)
         return found if isinstance(found, str) else None
 
-    def _obstacle(self, input: Any) -> str | None:
+    def _obstacle(self, input: Any, states: Sequence[Any]) -> str | None:
         """Why torch's own implementation has to run, whatever the size and the device; or None."""
         if not isinstance(input, Tensor) or input.dim() != 3 or not input.numel():
             return "it takes a batch of sequences of one length, at least one, as a 3-D tensor"
@@ -219,7 +232,11 @@ class _Baseline(nn.RNNBase):
             return f"it computes in float32 and bfloat16, and is asked for {dtype}"
         if input.is_cuda and not torch.backends.cudnn.enabled:
             return "it needs torch.backends.cudnn enabled"
-        if not is_plain(input) or is_transformed(chain([input], self.parameters())):
+        if not all(isinstance(state, Tensor) for state in states):
+            return "its states are tensors"  # torch says what is wrong
+        if not all(map(is_plain, (input, *states))) or is_transformed(
+            chain([input], states, self.parameters())
+        ):
             return "torch.compile, torch.func and forward-mode derivatives need torch's own"
         return None
 
@@ -301,7 +318,7 @@ class LSTM(_Baseline, nn.LSTM):
 
     With `learn_initial_state`, a call without a state starts from the parameters `initial_hidden`
     and `initial_cell`, each (num_layers * directions, hidden_size). `engine` is "auto", "torch"
-    for torch's own implementation, or the name of one of our engines for GPUs.
+    for torch's own implementation, or the name of one of our engines: "cpu", or those for GPUs.
     """
 
     _learned_names = ("initial_hidden", "initial_cell")

@@ -3,6 +3,7 @@
 import pytest
 import torch
 from torch import nn
+from torch.autograd.functional import jacobian
 
 from rda.baselines import GRU, LSTM
 
@@ -99,3 +100,52 @@ def test_what_it_does_not_do_goes_to_torch(name):
     assert ours(6, 4).engine_for(x[0]) == "torch.nn"
     compiled = torch.compile(ours(6, 4), backend="eager")
     assert compiled(x)[0].shape == (5, 3, 4)
+
+
+@pytest.mark.parametrize("name", PAIRS)
+class TestStates:
+    def start(self, name, dtype=torch.float32):
+        made = tuple(torch.zeros(1, 2, 5, dtype=dtype) for _ in range(2))
+        return made if name == "LSTM" else made[0]
+
+    @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16, torch.bool])
+    def test_of_another_dtype_are_refused(self, name, dtype):
+        layer, _ = both(name, torch.float32, 3, 5)
+        with pytest.raises(RuntimeError, match=r"one dtype, got torch\.float32 and"):
+            layer(torch.randn(4, 2, 3), self.start(name, dtype))
+
+    def test_and_so_is_an_input_that_autocast_leaves_alone(self, name):
+        layer, _ = both(name, torch.float32, 3, 5)
+        with (
+            torch.autocast("cpu", torch.bfloat16),
+            pytest.raises(RuntimeError, match=r"one dtype, got torch\.float64 and"),
+        ):
+            layer(torch.randn(4, 2, 3, dtype=torch.float64))
+
+    def test_have_batched_gradients(self, name):
+        layer, other = both(name, torch.float64, 2, 3)
+        x = torch.randn(3, 2, 2, dtype=torch.float64)
+        found, exact = (
+            torch.autograd.functional.jacobian(
+                lambda v, of=of: parts(of(v)[1])[0], x, vectorize=True
+            )
+            for of in (layer, other)
+        )
+        torch.testing.assert_close(found, exact, rtol=0, atol=1e-12)
+
+    def test_with_a_forward_gradient_go_to_torch(self, name):
+        layer = PAIRS[name][0](3, 5, dtype=torch.float64).requires_grad_(False)
+        start = parts(self.start(name, torch.float64))
+        with torch.autograd.forward_ad.dual_level():
+            dual = torch.autograd.forward_ad.make_dual(start[0], torch.ones_like(start[0]))
+            state = (dual, *start[1:]) if name == "LSTM" else dual
+            output, _ = layer(torch.randn(4, 2, 3, dtype=torch.float64), state)
+            assert torch.autograd.forward_ad.unpack_dual(output).tangent is not None
+
+
+def test_an_lstm_has_two_states():
+    x, part = torch.randn(4, 2, 3), torch.zeros(1, 2, 5)
+    with pytest.raises(RuntimeError, match="hx should have 2 tensors, got 3"):
+        LSTM(3, 5)(x, (part, part, part))
+    with pytest.raises(TypeError, match="hx should be a tuple of tensors, got: Tensor"):
+        LSTM(3, 5)(x, torch.zeros(2, 1, 2, 5))

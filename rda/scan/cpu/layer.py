@@ -31,6 +31,13 @@ def scan(
     """The output of every step, (time, batch, hidden), and each part of the final state."""
     assert weights.input is not None
     tensors = (input, *weights[:3], *start, *weights.of_units)
+    # The kernel would read memory beyond a tensor of a smaller dtype.
+    for tensor in tensors:
+        if tensor is not None and tensor.dtype != input.dtype:
+            raise RuntimeError(
+                "input, weights and states should have one dtype, "
+                f"got {input.dtype} and {tensor.dtype}"
+            )
     given = tuple(None if tensor is None else in_memory(tensor) for tensor in tensors)
     if is_differentiated(given):
         found: tuple[Tensor, ...] = _Scan.apply(  # type: ignore[no-untyped-call]
@@ -127,8 +134,8 @@ def _reference_gradients(
         projected, recurrent = ctx.native.of.in_definition_order(projected, weights.recurrent)
         work = Work(projected, recurrent, weights.of_units, filled, lengths, ctx.reverse)
         output, final = reference(unit, work)
-    results = [(output, gradients[0])]
-    results += [(part[None], d) for part, d in zip(final, gradients[1:], strict=True)]
+        results = [(output, gradients[0])]
+        results += [(part[None], d) for part, d in zip(final, gradients[1:], strict=True)]
     outputs, seeds = zip(*((a, b) for a, b in results if b is not None), strict=True)
     found = torch.autograd.grad(
         outputs,
