@@ -3,7 +3,6 @@
 import pytest
 import torch
 from torch import nn
-from torch.autograd.functional import jacobian
 
 from rda.baselines import GRU, LSTM
 
