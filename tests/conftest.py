@@ -113,3 +113,17 @@ def publish(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """The tool that writes what the repository says about its recorded runs."""
     monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "tools"))
     return importlib.import_module("publish")
+
+
+@pytest.fixture
+def benchmarks(monkeypatch):
+    """The folder of the benchmarks, whose modules can then be imported."""
+    folder = Path(__file__).parents[1] / "benchmarks"
+    monkeypatch.syspath_prepend(str(folder))
+    return folder
+
+
+@pytest.fixture
+def table(benchmarks):
+    """The module that writes the tables of the benchmarks."""
+    return importlib.import_module("table")

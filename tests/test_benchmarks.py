@@ -28,16 +28,7 @@ MACHINE = {
 }
 
 
-@pytest.fixture(autouse=True)
-def _on_the_path(monkeypatch):
-    monkeypatch.syspath_prepend(str(FOLDER))
-
-
-@pytest.fixture
-def table():
-    import table
-
-    return table
+pytestmark = pytest.mark.usefixtures("benchmarks")
 
 
 def taken(median):

@@ -1,15 +1,8 @@
 """The CPU benchmark's case beside busy processes is told apart from the same size alone."""
 
-from pathlib import Path
-
 import pytest
 
-FOLDER = Path(__file__).parents[1] / "benchmarks"
-
-
-@pytest.fixture(autouse=True)
-def _on_the_path(monkeypatch):
-    monkeypatch.syspath_prepend(str(FOLDER))
+pytestmark = pytest.mark.usefixtures("benchmarks")
 
 
 def test_the_table_says_which_case_ran_beside_busy_processes():

@@ -12,16 +12,7 @@ from rda.labels import COMPARED
 FOLDER = Path(__file__).parents[1] / "benchmarks"
 
 
-@pytest.fixture(autouse=True)
-def _on_the_path(monkeypatch):
-    monkeypatch.syspath_prepend(str(FOLDER))
-
-
-@pytest.fixture
-def table():
-    import table
-
-    return table
+pytestmark = pytest.mark.usefixtures("benchmarks")
 
 
 @pytest.fixture
