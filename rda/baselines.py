@@ -35,6 +35,9 @@ EngineName = Literal["auto", "torch", "block", "cuda", "grid", "graph", "cpu"]
 TORCH: Final = "torch"
 """The engine that is torch's own implementation: cuDNN on a GPU."""
 CPU: Final = "cpu"
+RunGroup = Callable[[int, bool, Tensor], tuple[Tensor, list[Tensor]]]
+"""Runs one direction of one layer: its number, whether it runs in reverse, and its input."""
+FinalParts = list[tuple[Tensor, ...]]
 
 
 def _compute_dtype(input: Tensor) -> torch.dtype:
@@ -261,15 +264,12 @@ class _Baseline(nn.RNNBase):
     def _run_ours(
         self, run: Run, input: Tensor, states: list[Tensor | None]
     ) -> tuple[Tensor, list[Tensor]]:
-        """All layers and directions. Each state is (layers * directions, batch, hidden_size)."""
-        sequence = input.transpose(0, 1) if self.batch_first else input
+        """On a GPU. Each state is (layers * directions, batch, hidden_size)."""
         product = product_for(input.dtype, self.hidden_size)
-        directions = 2 if self.bidirectional else 1
         dtype = torch.bfloat16 if product == "bf16" else torch.float32
 
-        def run_group(k: int, below: Tensor) -> tuple[Tensor, list[Tensor]]:
+        def run_group(k: int, reverse: bool, below: Tensor) -> tuple[Tensor, list[Tensor]]:
             start = [None if state is None else in_memory(state[k].float()) for state in states]
-            reverse = directions == 2 and k % 2 == 1
             # First rounded as the input is: small layers compute in float32 under autocast too.
             rounded = (weight.to(input.dtype) for weight in self.all_weights[k])
             weights = [in_memory(weight.to(dtype)) for weight in rounded]
@@ -278,35 +278,37 @@ class _Baseline(nn.RNNBase):
             )
             return output, final
 
-        dropout = self.dropout if self.training else 0.0
-        sequence, finals = run_stack(
-            sequence.to(dtype), self.num_layers, directions, dropout, run_group
-        )
-        sequence = sequence.to(input.dtype)
-        output = sequence.transpose(0, 1) if self.batch_first else sequence
-        parts = zip(*finals, strict=True)
-        return output, [torch.stack(part).to(input.dtype) for part in parts]
+        output, parts = self._run_groups(input.to(dtype), run_group)
+        return output.to(input.dtype), [torch.stack(part).to(input.dtype) for part in parts]
 
     def _run_compiled(
         self, input: Tensor, states: list[Tensor | None]
     ) -> tuple[Tensor, list[Tensor]]:
-        """All layers and directions on the CPU."""
-        sequence = input.transpose(0, 1) if self.batch_first else input
-        directions = 2 if self.bidirectional else 1
+        """The same on a CPU."""
         kernel = compiled(self._definition, input.dtype)
         assert not isinstance(kernel, str)
 
-        def run_group(k: int, below: Tensor) -> tuple[Tensor, list[Tensor]]:
+        def run_group(k: int, reverse: bool, below: Tensor) -> tuple[Tensor, list[Tensor]]:
             start = [None if state is None else state[k] for state in states]
-            reverse = directions == 2 and k % 2 == 1
             weights = self._stored(self.all_weights[k])
             output, *final = scan(kernel, below, weights, start, reverse=reverse)
             return output, final
 
+        output, parts = self._run_groups(input, run_group)
+        return output, [torch.cat(part) for part in parts]
+
+    def _run_groups(self, input: Tensor, run_group: RunGroup) -> tuple[Tensor, FinalParts]:
+        """All layers and directions: the output, and for each part of the state all groups' own."""
+        sequence = input.transpose(0, 1) if self.batch_first else input
+        directions = 2 if self.bidirectional else 1
         dropout = self.dropout if self.training else 0.0
-        sequence, finals = run_stack(sequence, self.num_layers, directions, dropout, run_group)
+
+        def run(k: int, below: Tensor) -> tuple[Tensor, list[Tensor]]:
+            return run_group(k, directions == 2 and k % 2 == 1, below)
+
+        sequence, finals = run_stack(sequence, self.num_layers, directions, dropout, run)
         output = sequence.transpose(0, 1) if self.batch_first else sequence
-        return output, [torch.cat(part) for part in zip(*finals, strict=True)]
+        return output, list(zip(*finals, strict=True))
 
     def extra_repr(self) -> str:
         learned = ", learn_initial_state=True" if self.learn_initial_state else ""

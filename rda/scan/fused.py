@@ -15,6 +15,7 @@ from rda.activations import Choices
 from rda.equations import LogState
 from rda.precision import autocast_off, in_dtype
 from rda.scan import reference
+from rda.scan.again import gradients_again
 from rda.scan.kernels import Kept, run_backward, run_forward
 from rda.scan.op import scan_backward_op, scan_op, state_from
 from rda.scan.tracing import is_batched, is_differentiated, is_plain, is_traced_for_later
@@ -86,34 +87,22 @@ def _reference_gradients(
     ctx: Any, inputs: Sequence[Any], lengths: Tensor | None, gradients: Sequence[Tensor | None]
 ) -> list[Tensor | None]:
     """The same gradients from operations that torch can differentiate again and batch."""
-    again = torch.is_grad_enabled()
-    needed = [k for k in range(6) if ctx.needs_input_grad[k]]
-    if not again:
-        inputs = [None if x is None else x.detach() for x in inputs]
-        for k in needed:
-            inputs[k].requires_grad_()
-    input, input_weight, bias, recurrent_weight, r0, l0 = inputs
-    with torch.enable_grad():
+
+    def run(
+        input: Tensor,
+        input_weight: Tensor | None,
+        bias: Tensor | None,
+        recurrent_weight: Tensor,
+        r0: Tensor | None,
+        l0: Tensor | None,
+    ) -> tuple[Tensor, ...]:
         output, final = reference.scan(
             input, input_weight, bias, recurrent_weight, state_from(r0, l0), ctx.choices, lengths,
             ctx.reverse,
         )  # fmt: skip
-    reached = [
-        (result, gradient)
-        for result, gradient in zip((output, *final), gradients, strict=True)
-        if gradient is not None and result.requires_grad
-    ]
-    results: list[Tensor | None] = [None] * 6
-    found = torch.autograd.grad(
-        [result for result, _ in reached],
-        [inputs[k] for k in needed],
-        [gradient for _, gradient in reached],
-        create_graph=again,
-        allow_unused=True,
-    )
-    for k, gradient in zip(needed, found, strict=True):
-        results[k] = gradient
-    return results
+        return output, *final
+
+    return gradients_again(run, inputs, ctx.needs_input_grad[:6], gradients)
 
 
 scan_op.register_autograd(_backward, setup_context=_setup_context)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rda.symbolic import keeping
@@ -139,21 +139,30 @@ class Derived:
         blocks = projected.unflatten(-1, (-1, units))[..., list(of_x), :].flatten(-2)
         return blocks, recurrent.unflatten(0, (-1, units))[list(of_h)].flatten(0, 1)
 
-    def hidden_of(self, output: Any, sequences: Sequence[Any], start: Sequence[Any]) -> Any:
-        """The h of every step, from what is kept, and the h before the first step or None."""
-        traced, unit = self.traced, self.unit
-        h0 = None
-        if any(part is not None for part in start):
-            nothing = next(part for part in start if part is not None)
-            filled = (
-                nothing.new_full(nothing.shape, part.start) if given is None else given
-                for given, part in zip(start, unit.parts, strict=True)
-            )
-            h0 = unit.hidden(unit.state_type(*filled))
-        if traced.hidden is traced.output:
-            return output, h0
+    def hidden_of(self, output: Any, sequences: Sequence[Any]) -> Any:
+        """The h of every step, from what is kept."""
+        traced = self.traced
         known = {traced.after[n]: s for n, s in zip(self.kept.sequences, sequences, strict=True)}
-        return evaluate([traced.hidden], {traced.output: output, **known})[0], h0
+        return evaluate([traced.hidden], {traced.output: output, **known})[0]
+
+    def first_hidden(self, start: Sequence[Any], like: Any) -> Any:
+        """The h before the first step, a tensor like this one; None where it is zero."""
+        if self._starts_from_zero and all(part is None for part in start):
+            return None
+        return self.unit.hidden(self.unit.filled(start, like))
+
+    @cached_property
+    def _starts_from_zero(self) -> bool:
+        import torch
+
+        own = self.unit.filled([None] * len(self.unit.parts), torch.empty(1))
+        return not bool(self.unit.hidden(own).any())
+
+
+@cache
+def derived(unit: Unit) -> Derived:
+    """What follows from a unit's definition, found out once."""
+    return Derived(unit)
 
 
 def _inverse(order: tuple[int, ...]) -> tuple[int, ...]:

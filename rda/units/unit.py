@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import namedtuple
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
@@ -62,6 +62,13 @@ class Unit:
     def state_type(self) -> Any:
         """A named tuple of the parts of the state."""
         return namedtuple("State", [part.name for part in self.parts])
+
+    def filled(self, start: Sequence[Any], like: Any) -> Any:
+        """A state of tensors like this one; a part that is None is the unit's own start."""
+        parts = zip(start, self.parts, strict=True)
+        return self.state_type(
+            *(like.new_full(like.shape, part.start) if x is None else x for x, part in parts)
+        )
 
     @cached_property
     def traced(self) -> Traced:

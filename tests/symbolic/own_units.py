@@ -1,7 +1,9 @@
-"""Units that the package does not contain."""
+"""The units of the package by name, and others that it does not contain."""
+
+from itertools import product
 
 from rda.symbolic.functions import log_sigmoid, relu, sigmoid, tanh, where
-from rda.units import RDA, Unit
+from rda.units import GRU, LSTM, RDA, RNN, RWA, Unit
 
 
 class Peephole(Unit):
@@ -46,4 +48,14 @@ class Rectified(Unit):
         return tanh(s.a + 0.1 * s.b)
 
 
-OWN = (Peephole(), ConstantDecay(), Rectified())
+PLAIN = {
+    type(unit).__name__: unit
+    for unit in (LSTM(), GRU(), RNN(), RWA(), Peephole(), ConstantDecay(), Rectified())
+}
+RDAS = {
+    "RDA-" + "-".join(names): RDA(*names)
+    for names in product(
+        ("exp", "relu", "softplus", "sigmoid"), ("identity", "tanh"), ("identity", "tanh")
+    )
+}
+"""With each choice of f_a, f_h and f_o."""

@@ -1,28 +1,17 @@
 """Every unit compiled for the CPU equals its own functions on tensors."""
 
-import itertools
-
 import pytest
 import torch
-from own_units import OWN
+from own_units import PLAIN, RDAS
 
-from rda import units
 from rda.scan.by_definition import Work, reference
 from rda.scan.cpu.layer import scan
 from rda.scan.cpu.native import Native, Weights
 from rda.symbolic import functions as f
-from rda.units import Unit
+from rda.units import Part, Unit
 
-CHOICES = itertools.product(
-    ("exp", "relu", "softplus", "sigmoid"), ("identity", "tanh"), ("identity", "tanh")
-)
-SOME = [names for k, names in enumerate(CHOICES) if k % 5 == 0]
+ALL = {**PLAIN, **dict(list(RDAS.items())[::5])}
 """Each f_a, f_h and f_o at least once; tests of the layers go through the others."""
-ALL = {
-    **{type(unit).__name__: unit for unit in (units.LSTM(), units.GRU(), units.RNN(), units.RWA())},
-    **{type(unit).__name__: unit for unit in OWN},
-    **{"RDA-" + "-".join(names): units.RDA(*names) for names in SOME},
-}
 TOLERANCE = {torch.float32: 2e-5, torch.float64: 1e-12}
 """Relative to the largest number of a tensor, a few dozen roundings on the way through 9 steps."""
 
@@ -130,3 +119,26 @@ def test_every_function_and_its_derivative(dtype):
             scale = expected.detach().abs().clamp(min=1.0)
             error = ((found.double() - expected.detach()).abs() / scale).max()
             assert error < TOLERANCE[dtype] / 10, name
+
+
+class StartsAtHalf(Unit):
+    """Its h is not zero before the first step."""
+
+    inputs = recurrent = ("a",)
+    state = (Part("h", start=0.5),)
+
+    def step(self, x, h, s):
+        return (f.tanh(x.a + h.a),)
+
+
+def test_the_unit_s_own_start_is_multiplied_too():
+    native = Native(StartsAtHalf(), torch.float64)
+    torch.manual_seed(0)
+    x, half = torch.randn(3, 2, 1).double(), torch.full((2, 4), 0.5).double()
+    tensors = [torch.randn(4, 1), torch.randn(4), torch.randn(4, 4)]
+    given = [tensor.double().requires_grad_() for tensor in tensors]
+    without, explicit = (
+        gradients(scan(native, x, Weights(*given), [start]), given) for start in (None, half)
+    )
+    for ours, theirs in zip(without, explicit, strict=True):
+        assert torch.equal(ours, theirs)

@@ -1,11 +1,9 @@
 """Derived gradients are autograd's, and what is kept is what a person would keep."""
 
-import itertools
-
 import interpreting
 import pytest
 import torch
-from own_units import OWN
+from own_units import PLAIN, RDAS
 
 from rda import units
 from rda.scan.by_definition import Work, reference
@@ -13,14 +11,7 @@ from rda.symbolic.derived import Derived
 from rda.symbolic.functions import sigmoid, tanh
 from rda.units import Unit
 
-CHOICES = itertools.product(
-    ("exp", "relu", "softplus", "sigmoid"), ("identity", "tanh"), ("identity", "tanh")
-)
-ALL = {
-    **{type(unit).__name__: unit for unit in (units.LSTM(), units.GRU(), units.RNN(), units.RWA())},
-    **{type(unit).__name__: unit for unit in OWN},
-    **{"RDA-" + "-".join(names): units.RDA(*names) for names in CHOICES},
-}
+ALL = {**PLAIN, **RDAS}
 TIME, BATCH, UNITS = 7, 4, 3
 
 

@@ -11,7 +11,7 @@ from rda.equations import LogState
 from rda.scan.cpu.build import BuildError
 from rda.scan.cpu.native import Native, Results, Weights, compiled
 from rda.scan.kernels import FinalGradient, Kept, Layout, Trace
-from rda.symbolic.derived import Derived
+from rda.symbolic.derived import derived
 from rda.units import RDA, RWA, Unit
 
 products = nullcontext
@@ -23,12 +23,6 @@ def unit_of(choices: Choices) -> Unit:
     """The definition of a unit whose functions have names."""
     kind = RDA if choices.discount else RWA
     return kind(str(choices.attention), str(choices.hidden), str(choices.output))
-
-
-@functools.cache
-def derived(choices: Choices) -> Derived:
-    """What follows from that definition."""
-    return Derived(unit_of(choices))
 
 
 def native(choices: Choices, dtype: torch.dtype) -> Native | str:
@@ -44,8 +38,8 @@ def obstacle(choices: Choices, dtype: torch.dtype) -> str | None:
 
 def layout(choices: Choices) -> Layout:
     """What the unit's definition says has to be kept; the values that it names are in `saved`."""
-    kept = derived(choices).kept
-    return Layout("r" in kept.sequences, max(len(kept.values), 1), False)
+    kept = derived(unit_of(choices)).kept
+    return Layout("r" in kept.sequences, len(kept.values), False)
 
 
 def forward(

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from rda.scan.again import gradients_again
 from rda.scan.by_definition import Work, reference
 from rda.scan.cpu.native import Results, Weights
 from rda.scan.kernels import in_memory, projection_gradients, recurrent_gradient
@@ -96,7 +97,8 @@ def _gradients(
     units, gates = weights.recurrent.shape[1], native.of.gates
     x_only, of_x = len(gates.x_only), len(gates.x_only) + len(gates.both)
     d_gates = d_blocks[..., x_only * units : (of_x + len(gates.h_only)) * units]
-    h, h0 = native.of.hidden_of(results.output, results.sequences, start)
+    h = native.of.hidden_of(results.output, results.sequences)
+    h0 = native.of.first_hidden(start, results.output[0])
     d_recurrent = recurrent_gradient(d_gates, h, h0, lengths, reverse)
     d_x = d_blocks[..., : of_x * units]
     d_weight, d_bias = projection_gradients(d_x.flatten(0, 1), input.flatten(0, 1))
@@ -114,37 +116,16 @@ def _reference_gradients(
     ctx: Any, given: Given, lengths: Tensor | None, gradients: Sequence[Tensor | None]
 ) -> list[Tensor | None]:
     """The same from operations that torch can differentiate again and batch."""
-    again = torch.is_grad_enabled()
-    wanted = [k for k, needed in enumerate(ctx.needs_input_grad[3:]) if needed]
-    inputs = list(given)
-    if not again:
-        for k in wanted:
-            inputs[k] = inputs[k].detach().requires_grad_()  # type: ignore[union-attr]
-    input, weights, start = _split(ctx.native, tuple(inputs))
-    unit = ctx.native.of.unit
-    with torch.enable_grad():
+    of = ctx.native.of
+
+    def run(*inputs: Tensor | None) -> tuple[Tensor, ...]:
+        input, weights, start = _split(ctx.native, inputs)
         assert weights.input is not None
         projected = F.linear(input, weights.input, weights.bias)
-        filled = tuple(
-            input.new_full((input.shape[1], weights.recurrent.shape[1]), part.start)
-            if given_part is None
-            else given_part
-            for given_part, part in zip(start, unit.parts, strict=True)
-        )
-        projected, recurrent = ctx.native.of.in_definition_order(projected, weights.recurrent)
+        projected, recurrent = of.in_definition_order(projected, weights.recurrent)
+        filled = of.unit.filled(start, input.new_empty(input.shape[1], recurrent.shape[1]))
         work = Work(projected, recurrent, weights.of_units, filled, lengths, ctx.reverse)
-        output, final = reference(unit, work)
-        results = [(output, gradients[0])]
-        results += [(part[None], d) for part, d in zip(final, gradients[1:], strict=True)]
-    outputs, seeds = zip(*((a, b) for a, b in results if b is not None), strict=True)
-    found = torch.autograd.grad(
-        outputs,
-        [inputs[k] for k in wanted],  # type: ignore[arg-type]
-        seeds,
-        create_graph=again,
-        allow_unused=True,
-    )
-    placed: list[Tensor | None] = [None] * len(given)
-    for k, gradient in zip(wanted, found, strict=True):
-        placed[k] = gradient
-    return placed
+        output, final = reference(of.unit, work)
+        return output, *(part[None] for part in final)
+
+    return gradients_again(run, given, ctx.needs_input_grad[3:], gradients)

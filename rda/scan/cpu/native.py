@@ -14,7 +14,7 @@ from torch import Tensor
 from rda.scan.cpu.build import BuildError, load
 from rda.scan.cpu.text import unit_text
 from rda.scan.memory import empty
-from rda.symbolic.derived import Derived
+from rda.symbolic.derived import derived
 
 if TYPE_CHECKING:
     from rda.units import Unit
@@ -60,14 +60,14 @@ def source(unit: Unit, dtype: torch.dtype) -> str:
     folder = Path(__file__).parent
     vectors, frame = ((folder / name).read_text() for name in ("vectors.cpp", "frame.cpp"))
     defined = f"#define SCALAR {scalar}\n#define BITS {bits}\n"
-    return "".join((defined, vectors, unit_text(Derived(unit)), frame))
+    return "".join((defined, vectors, unit_text(derived(unit)), frame))
 
 
 class Native:
     """The compiled kernel of a unit, for tensors of one dtype."""
 
     def __init__(self, unit: Unit, dtype: torch.dtype) -> None:
-        self.of = Derived(unit)
+        self.of = derived(unit)
         self.library = load(source(unit, dtype))
         parts, weights = len(unit.parts), len(unit.weights)
         arrays = {"start": parts, "state": parts, "d_final": parts, "d_state": parts}
