@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from rda.scan.cuda.onchip import SHARED
 from rda.training.settings import RunSettings
 
 DAEMON = "nvidia-cuda-mps-control"
@@ -73,10 +74,11 @@ def shared_gpu(workers: int = 0) -> Iterator[Sharing]:
 
 def _with_service(workers: int, environment: dict[str, str]) -> Sharing:
     workers = workers or WORKERS
+    shared = {SHARED: "1"} if workers > 1 else {}
     return Sharing(
         workers,
         GAIN if workers > 1 else 1.0,
-        environment,
+        {**environment, **shared},
         f"{workers} runs at a time share the GPU through NVIDIA's multi-process service",
     )
 

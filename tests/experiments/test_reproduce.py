@@ -26,6 +26,7 @@ from rda.experiments.schedule import Schedule, Working
 from rda.experiments.sharing import Sharing, shared_gpu
 from rda.experiments.watching import Board
 from rda.labels import COMPARED
+from rda.scan.cuda.onchip import SHARED
 from rda.settings import Limits, Recipe
 from rda.tasks.addition import Addition
 from rda.training.record import METRICS, Record
@@ -289,7 +290,8 @@ class TestSharing:
         with shared_gpu() as found:
             assert found.workers == sharing.WORKERS
             assert found.gain == sharing.GAIN
-            assert set(found.environment) == {"CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_LOG_DIRECTORY"}
+            service = {"CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_LOG_DIRECTORY"}
+            assert set(found.environment) == {*service, SHARED}
         calls = (tmp_path / "calls").read_text().splitlines()
         assert [call.split() for call in calls] == [["-d", "True"], ["quit", "True"]]
 
@@ -313,4 +315,6 @@ class TestSharing:
     def test_one_that_runs_already_is_used(self, monkeypatch):
         monkeypatch.setenv("CUDA_MPS_PIPE_DIRECTORY", "/somewhere")
         with shared_gpu(2) as found:
-            assert (found.workers, found.environment) == (2, {})
+            assert (found.workers, found.environment) == (2, {SHARED: "1"})
+        with shared_gpu(1) as found:
+            assert found.environment == {}

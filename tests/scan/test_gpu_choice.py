@@ -5,7 +5,7 @@ import torch
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from rda.functional import scan
-from rda.scan.cuda import choosing, grid, launching
+from rda.scan.cuda import choosing, grid, launching, onchip
 from rda.scan.cuda.choosing import WAYS, quickest
 from rda.scan.cuda.grid import CLUSTERS, SHARED_BYTES, WIDEST
 from rda.scan.cuda.launching import Layer, product_for
@@ -135,6 +135,28 @@ def test_the_precision_is_traced_and_found_alike(monkeypatch, allowed):
     monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", allowed)
     compiled = torch.compile(with_its_precision, fullgraph=True, backend="eager")
     assert compiled(torch.zeros(1)) == with_its_precision(torch.zeros(1)) == (1 if allowed else 2)
+
+
+@pytest.mark.parametrize(
+    ("units", "batch", "shared", "rows"),
+    [
+        (250, 1, True, 8),
+        (250, 100, False, 8),
+        (250, 100, True, 16),
+        (250, 112, False, 8),
+        (250, 113, False, 16),
+        (128, 1000, True, 8),
+        (300, 1000, True, 8),
+    ],
+)
+def test_clusters_have_more_rows_where_they_would_wait_for_each_other(
+    monkeypatch, units, batch, shared, rows
+):
+    monkeypatch.delenv(onchip.SHARED, raising=False)
+    if shared:
+        monkeypatch.setenv(onchip.SHARED, "1")
+    monkeypatch.setattr(launching, "clusters_at_once", lambda device, blocks: 14)
+    assert onchip.cluster_rows(0, onchip.cluster_size(units), batch) == rows
 
 
 class TestSwitches:

@@ -1,9 +1,5 @@
 """The engine `block`: one kernel for the whole sequence, one block for one or two batch rows."""
 
-from functools import cache
-
-import torch
-
 from rda.scan.cuda import launching
 from rda.scan.cuda.launching import Layer, Pass
 
@@ -32,15 +28,10 @@ def _padded(units: int) -> int:
     return -(-units // 16) * 16
 
 
-@cache
-def _multiprocessors(device: int) -> int:
-    return torch.cuda.get_device_properties(device).multi_processor_count
-
-
 def run(work: Pass) -> None:
     """Queue a unit's forward or backward kernel."""
     device, batch = work.weight.device.index, work.sizes.batch
-    rows = 1 if batch <= _multiprocessors(device) else 2
+    rows = 1 if batch <= launching.multiprocessors(device) else 2
     constants = (("H", work.units), ("ROWS", rows), *work.constants)
     kernels = launching.module(
         device, "block", work.unit, work.precision, constants, ("forward", "backward")

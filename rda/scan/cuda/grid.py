@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import torch
 
-from rda.scan.cuda import launching, nvrtc, steps
+from rda.scan.cuda import launching, steps
 from rda.scan.cuda.driver import Module
 from rda.scan.cuda.launching import Constants, Layer, Pass, Pointer, pointer
 from rda.scan.tracing import constant_when_traced
@@ -103,14 +103,7 @@ def _room(device: torch.device) -> tuple[int, ...]:
 
 @cache
 def _measured_room(device: int) -> tuple[int, ...]:
-    """How many of each of CLUSTERS run at once when blocks take all shared memory they may."""
-    text = f"""
-extern "C" __global__ void probe() {{}}
-extern "C" __device__ int shared_bytes[1] = {{{SHARED_BYTES}}};
-"""
-    with torch.cuda.device(device):
-        module = Module(nvrtc.compiled(text, {}, (9, 0)), ("probe",))
-        return tuple(module.clusters_at_once("probe", size, THREADS) for size in CLUSTERS)
+    return tuple(launching.clusters_at_once(device, size) for size in CLUSTERS)
 
 
 @cache

@@ -155,6 +155,28 @@ def _find_missing(device: torch.device, oldest: int, feature: str) -> str | None
     return None
 
 
+@cache
+def multiprocessors(device: int) -> int:
+    """How many blocks a GPU runs at once that need a whole multiprocessor each."""
+    return torch.cuda.get_device_properties(device).multi_processor_count
+
+
+@cache
+def clusters_at_once(device: int, blocks: int) -> int:
+    """How many clusters of so many blocks a GPU runs at once, if a block has a multiprocessor."""
+    properties = torch.cuda.get_device_properties(device)
+    more_than_half = properties.shared_memory_per_multiprocessor // 2 + 1
+    text = f"""
+extern "C" __global__ void probe() {{}}
+extern "C" __device__ int shared_bytes[1] = {{{more_than_half}}};
+"""
+    with torch.cuda.device(device):
+        module = Module(
+            nvrtc.compiled(text, {}, torch.cuda.get_device_capability(device)), ("probe",)
+        )
+        return module.clusters_at_once("probe", blocks, threads=256)
+
+
 def on_device(tensor: Tensor) -> AbstractContextManager[object]:
     """Make the tensor's GPU the current device; costs nothing if it already is."""
     index = tensor.device.index

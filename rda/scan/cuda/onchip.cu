@@ -1,22 +1,22 @@
 // The engine `cuda`: a recurrent layer over time with its weights on chip, one cluster of thread
-// blocks for every 8 rows of the batch.
+// blocks for every 8 or 16 rows of the batch.
 //
 // Compiled at run time after functions.cu, a unit (rda.cu, lstm.cu, gru.cu) and clusters.cu with the
 // constants:
 //   H        units of the layer
 //   CLUSTER  blocks in a cluster; each owns 32 units
+//   ROWS     rows of the batch in a cluster, 8 or 16; a block has a warp for each
 //   PRODUCT  see functions.cu
 //
 // Each block holds its units' rows of the recurrent matrix in registers for the whole sequence, as
-// the A operand of mma. The 8 rows of the batch are the n dimension of mma. Blocks exchange data
+// the A operand of mma. 8 rows of the batch are the n dimension of one mma. Blocks exchange data
 // once a step. Forward, each block sends the h of its units to every block. Backward, each block
 // multiplies the gradients of its own gates, and sends every other block that block's part of dh. A
 // store into another block's shared memory counts down that block's mbarrier, so a block waits for
 // its data and for nothing else.
 
-#define ROWS 8
 #define OWN 32
-#define WARPS 8
+#define WARPS ROWS
 #define THREADS (32 * WARPS)
 #define PADDED (CLUSTER * OWN)
 // Blocks on one multiprocessor: two where there are enough registers for two.
@@ -80,7 +80,7 @@ struct Tile {  // 16 rows of A
   }
 };
 
-// sum[tile] = A[tile] B. B is in shared memory at `rows`, one row for each row of the batch.
+// sum[tile] = A[tile] B. B is in shared memory at `rows`, one row for each of 8 rows of the batch.
 template <int TILES, int SPANS>
 __device__ __forceinline__ void multiply(float sum[TILES][4], const Tile<SPANS> (&tiles)[TILES], const char* rows,
                                          int pitch, int lane) {
@@ -224,13 +224,18 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
     const int t = sizes.forward_time(i);
     barrier_wait(arrived + 8 * buffer, (i >> 1) & 1);
     if (threadIdx.x == 0) barrier_expect(arrived + 8 * buffer, bytes);
-    float sum[GATES][4];
-    multiply<GATES>(sum, tiles, shared.h[buffer] + split * (PADDED / SPLITS) * BYTES, PITCH(PADDED), lane);
 #pragma unroll
-    for (int gate = 0; gate < GATES; ++gate)
+    for (int first = 0; first < ROWS; first += 8) {
+      float sum[GATES][4];
+      const char* rows = shared.h[buffer] + first * PITCH(PADDED) + split * (PADDED / SPLITS) * BYTES;
+      multiply<GATES>(sum, tiles, rows, PITCH(PADDED), lane);
 #pragma unroll
-      for (int c = 0; c < 4; ++c)
-        shared.sums[buffer][split][gate][2 * (lane % 4) + c % 2][group * 16 + lane / 4 + 8 * (c / 2)] = sum[gate][c];
+      for (int gate = 0; gate < GATES; ++gate)
+#pragma unroll
+        for (int c = 0; c < 4; ++c)
+          shared.sums[buffer][split][gate][first + 2 * (lane % 4) + c % 2][group * 16 + lane / 4 + 8 * (c / 2)] =
+              sum[gate][c];
+    }
     __syncthreads();
     float x[INPUTS], recurrent[GATES];
 #pragma unroll
@@ -263,7 +268,7 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
 #define OWN_GATES (GATES * OWN)
 #define BACKWARD_TILES (PADDED / 16 / WARPS)
 #define BACKWARD_SPANS (OWN_GATES / SPAN)
-#define PART_PITCH 10  // floats from unit to unit in `parts`
+#define PART_PITCH (ROWS + 2)  // floats from unit to unit in `parts`
 
 struct BackwardShared {
   alignas(16) char gates[2][ROWS * PITCH(OWN_GATES)];
@@ -326,17 +331,20 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
     for (int gate = 0; gate < GATES; ++gate)
       store_operand(shared.gates[buffer] + warp * PITCH(OWN_GATES), gate * OWN + lane, d_gates[gate]);
     __syncthreads();
-    float sum[BACKWARD_TILES][4];
-    multiply<BACKWARD_TILES>(sum, tiles, shared.gates[buffer], PITCH(OWN_GATES), lane);
 #pragma unroll
-    for (int m = 0; m < BACKWARD_TILES; ++m) {
-      const int to = (warp * BACKWARD_TILES + m) * 16, target = to / OWN;
-      const u32 barrier = in_block(arrived + 8 * buffer, target);
+    for (int first = 0; first < ROWS; first += 8) {
+      float sum[BACKWARD_TILES][4];
+      multiply<BACKWARD_TILES>(sum, tiles, shared.gates[buffer] + first * PITCH(OWN_GATES), PITCH(OWN_GATES), lane);
 #pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        const float* part = &shared.parts[buffer][rank][to % OWN + lane / 4 + 8 * half][2 * (lane % 4)];
-        send8(in_block(shared_address(part), target), barrier, __float_as_uint(sum[m][2 * half]),
-              __float_as_uint(sum[m][2 * half + 1]));
+      for (int m = 0; m < BACKWARD_TILES; ++m) {
+        const int to = (warp * BACKWARD_TILES + m) * 16, target = to / OWN;
+        const u32 barrier = in_block(arrived + 8 * buffer, target);
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+          const float* part = &shared.parts[buffer][rank][to % OWN + lane / 4 + 8 * half][first + 2 * (lane % 4)];
+          send8(in_block(shared_address(part), target), barrier, __float_as_uint(sum[m][2 * half]),
+                __float_as_uint(sum[m][2 * half + 1]));
+        }
       }
     }
     UnitGradient::record(alone(state), unit_memory, active, t, sizes.batch, row, unit);

@@ -1,12 +1,20 @@
 """The engine `cuda`: one kernel for the whole sequence, the weights in a cluster's registers."""
 
+import os
+from typing import Final
+
 from rda.scan.cuda import launching
 from rda.scan.cuda.launching import Layer, Pass
 
 LARGEST = {"tf32": 512, "fp32": 256, "bf16": 512}
 """Most units whose recurrent weights fit the registers of a cluster, by precision."""
-ROWS, THREADS = 8, 256
-"""Batch rows of a cluster and threads of a block, as in onchip.cu."""
+FEW_ROWS, MANY_ROWS = 8, 16
+"""Batch rows of a cluster; a block has a warp of 32 threads for each."""
+MANY_ROWS_CLUSTER = 8
+"""Blocks of the clusters that can have many rows: others have too few units for as many warps, or
+too many weights for the registers of a thread."""
+SHARED: Final = "RDA_GPU_SHARED"
+"""The environment variable that says that other processes use the GPU at the same time."""
 
 
 def obstacle(layer: Layer) -> str | None:
@@ -35,13 +43,27 @@ def cluster_size(units: int) -> int:
     return -(-units // 128) * 4
 
 
+def cluster_rows(device: int, cluster: int, batch: int) -> int:
+    """How many rows of the batch a cluster has.
+
+    A step of many takes longer than one of few, and two processes or two halves of a large batch
+    run at once where they would otherwise wait for each other.
+    """
+    if cluster != MANY_ROWS_CLUSTER or batch <= FEW_ROWS:
+        return FEW_ROWS
+    fits = -(-batch // FEW_ROWS) <= launching.clusters_at_once(device, cluster)
+    return FEW_ROWS if fits and SHARED not in os.environ else MANY_ROWS
+
+
 def run(work: Pass) -> None:
     """Queue a unit's forward or backward kernel."""
     cluster = cluster_size(work.units)
-    constants = (("H", work.units), ("CLUSTER", cluster), *work.constants)
+    device = work.weight.device.index
+    rows = cluster_rows(device, cluster, work.sizes.batch)
+    constants = (("H", work.units), ("CLUSTER", cluster), ("ROWS", rows), *work.constants)
     kernels = launching.module(
-        work.weight.device.index, "onchip", work.unit, work.precision, constants,
+        device, "onchip", work.unit, work.precision, constants,
         ("forward", "backward"),
     )  # fmt: skip
-    blocks = -(-work.sizes.batch // ROWS) * cluster
-    kernels.launch(work.direction, blocks, THREADS, *work.arguments())
+    blocks = -(-work.sizes.batch // rows) * cluster
+    kernels.launch(work.direction, blocks, 32 * rows, *work.arguments())
