@@ -138,25 +138,28 @@ def test_the_precision_is_traced_and_found_alike(monkeypatch, allowed):
 
 
 @pytest.mark.parametrize(
-    ("units", "batch", "shared", "rows"),
+    ("units", "batch", "precision", "shared", "rows"),
     [
-        (250, 1, True, 8),
-        (250, 100, False, 8),
-        (250, 100, True, 16),
-        (250, 112, False, 8),
-        (250, 113, False, 16),
-        (128, 1000, True, 8),
-        (300, 1000, True, 8),
+        (250, 1, "tf32", True, 8),
+        (250, 100, "tf32", False, 8),
+        (250, 100, "tf32", True, 16),
+        (250, 120, "fp32", False, 8),
+        (250, 121, "fp32", False, 16),
+        (250, 256, "tf32", False, 8),  # two rounds instead of three
+        (250, 512, "tf32", False, 16),
+        (250, 512, "bf16", False, 8),
+        (128, 1000, "tf32", True, 8),
+        (300, 1000, "tf32", True, 8),
     ],
 )
 def test_clusters_have_more_rows_where_they_would_wait_for_each_other(
-    monkeypatch, units, batch, shared, rows
+    monkeypatch, units, batch, precision, shared, rows
 ):
     monkeypatch.delenv(onchip.SHARED, raising=False)
     if shared:
         monkeypatch.setenv(onchip.SHARED, "1")
-    monkeypatch.setattr(launching, "clusters_at_once", lambda device, blocks: 14)
-    assert onchip.cluster_rows(0, onchip.cluster_size(units), batch) == rows
+    monkeypatch.setattr(launching, "clusters_at_once", lambda device, blocks: 15)
+    assert onchip.cluster_rows(0, onchip.cluster_size(units), batch, precision) == rows
 
 
 class TestSwitches:

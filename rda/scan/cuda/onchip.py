@@ -13,6 +13,8 @@ FEW_ROWS, MANY_ROWS = 8, 16
 MANY_ROWS_CLUSTER = 8
 """Blocks of the clusters that can have many rows: others have too few units for as many warps, or
 too many weights for the registers of a thread."""
+COST_OF_MANY = {"tf32": 1.5, "fp32": 1.5, "bf16": 1.8}
+"""A step of many rows beside one of few while clusters wait for each other, on an H200."""
 SHARED: Final = "RDA_GPU_SHARED"
 """The environment variable that says that other processes use the GPU at the same time."""
 
@@ -43,7 +45,7 @@ def cluster_size(units: int) -> int:
     return -(-units // 128) * 4
 
 
-def cluster_rows(device: int, cluster: int, batch: int) -> int:
+def cluster_rows(device: int, cluster: int, batch: int, precision: str) -> int:
     """How many rows of the batch a cluster has.
 
     A step of many takes longer than one of few, and two processes or two halves of a large batch
@@ -51,15 +53,18 @@ def cluster_rows(device: int, cluster: int, batch: int) -> int:
     """
     if cluster != MANY_ROWS_CLUSTER or batch <= FEW_ROWS:
         return FEW_ROWS
-    fits = -(-batch // FEW_ROWS) <= launching.clusters_at_once(device, cluster)
-    return FEW_ROWS if fits and SHARED not in os.environ else MANY_ROWS
+    if SHARED in os.environ:
+        return MANY_ROWS
+    at_once = launching.clusters_at_once(device, cluster)
+    few, many = (-(-batch // (rows * at_once)) for rows in (FEW_ROWS, MANY_ROWS))
+    return MANY_ROWS if many * COST_OF_MANY[precision] < few else FEW_ROWS
 
 
 def run(work: Pass) -> None:
     """Queue a unit's forward or backward kernel."""
     cluster = cluster_size(work.units)
     device = work.weight.device.index
-    rows = cluster_rows(device, cluster, work.sizes.batch)
+    rows = cluster_rows(device, cluster, work.sizes.batch, work.precision)
     constants = (("H", work.units), ("CLUSTER", cluster), ("ROWS", rows), *work.constants)
     kernels = launching.module(
         device, "onchip", work.unit, work.precision, constants,
