@@ -113,9 +113,9 @@ class Recipe:
     clip_relative: float = 0.0
     """Scale all gradients down together to at most this many times the running mean of their
     norm, before clipping by value; 0 turns it off."""
-    not_finite: Literal["fail", "skip"] = "fail"
-    """What to do when a loss or a gradient is infinite or NaN: end the run as failed, or skip
-    the step and go on. 100 skipped steps in a row fail too."""
+    not_finite: Literal["fail", "skip"] = "skip"
+    """What to do when a loss or a gradient is infinite or NaN: skip the step and go on, or end
+    the run as failed. 100 skipped steps in a row fail too."""
     adam_beta1: float = 0.9
     """How much of the running mean of gradients Adam keeps at each step."""
     adam_beta2: float = 0.999

@@ -25,6 +25,8 @@ class Planned:
     """How many steps it will take in all, as far as that can be known."""
     problem: str = ""
     """Why the record that is there cannot be used."""
+    died_by_another_rule: bool = False
+    """Whether it failed where these settings would have skipped a step."""
 
     @property
     def done(self) -> bool:
@@ -37,7 +39,8 @@ class Planned:
     @property
     def failed(self) -> bool:
         """Whether it died, or its record cannot be read: neither is tried again."""
-        return bool(self.problem) or (self.status is not None and self.status.state == FAILED)
+        died = self.status is not None and self.status.state == FAILED
+        return bool(self.problem) or (died and not self.died_by_another_rule)
 
     @property
     def busy(self) -> bool:
@@ -93,7 +96,14 @@ def _look(name: str, settings: RunSettings, folder: Path) -> Planned:
         record = Record(folder)
         if identity(record.settings) != identity(settings):
             raise RecordError(f"{folder} holds a run with other settings")
-        return Planned(name, settings, record.status, settings.limits.steps)
+        other_rule = record.settings.recipe.not_finite != settings.recipe.not_finite
+        return Planned(
+            name,
+            settings,
+            record.status,
+            settings.limits.steps,
+            died_by_another_rule=record.status.state == FAILED and other_rule,
+        )
     except RecordError as error:
         return Planned(name, settings, None, settings.limits.steps, str(error))
 

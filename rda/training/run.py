@@ -273,10 +273,12 @@ def _step_of(line: str) -> float:
 
 def _completed(saved: dict[str, Any], asked: RunSettings) -> dict[str, Any]:
     """The settings of a checkpoint, with the defaults of settings that were added since."""
-    added = {
-        name: {**default_values(getattr(asked, name)), **saved[name]} for name in ("task", "recipe")
-    }
-    return {**saved, **added}
+    known = identity(asked)
+    completed = dict(saved)
+    for section in ("task", "recipe"):
+        values = {**default_values(getattr(asked, section)), **saved[section]}
+        completed[section] = {name: values.get(name) for name in known[section]}
+    return completed
 
 
 def _is_ours(path: Path) -> bool:
@@ -290,9 +292,9 @@ def _differences(recorded: RunSettings, asked: RunSettings) -> list[str]:
     if recorded.unit != asked.unit:
         return [f"unit {recorded.unit}, not {asked.unit}"]
     found = []
+    old, new = identity(recorded), identity(asked)
     for section in ("task", "recipe"):
-        new = asdict(getattr(asked, section))
-        for name, old in asdict(getattr(recorded, section)).items():
-            if old != new[name]:
-                found.append(f"{name} {old}, not {new[name]}")
+        for name, value in old[section].items():
+            if value != new[section][name]:
+                found.append(f"{name} {value}, not {new[section][name]}")
     return found

@@ -72,16 +72,28 @@ def settings_for(task: str, unit: str, small: bool, changes: dict[str, Any]) -> 
 
 
 def identity(settings: RunSettings) -> dict[str, Any]:
-    """What makes a run the run it is, as plain values: everything but the limits."""
+    """What makes a run the run it is, as plain values: everything but when it ends.
+
+    Left out are the limits, and whether a step that is not finite ends it: a run can be continued
+    with others, and up to there it is the same run.
+    """
+    table = to_table(settings)
+    del table["limits"], table["recipe"]["not_finite"]
+    return table
+
+
+def to_table(settings: RunSettings) -> dict[str, Any]:
+    """The settings as nested plain values."""
     return {
         "unit": settings.unit,
         "task": {"name": settings.task.name, **asdict(settings.task)},
         "recipe": asdict(settings.recipe),
+        "limits": asdict(settings.limits),
     }
 
 
 ADDED_LATER = (
-    "schedule", "warmup_steps", "schedule_steps", "final_learning_rate", "clip_norm", "not_finite",
+    "schedule", "warmup_steps", "schedule_steps", "final_learning_rate", "clip_norm",
     "clip_relative", "adam_epsilon", "gru_gate_bias", "initial_state_deviation", "adam_beta1",
     "adam_beta2", "weight_decay",
 )  # fmt: skip

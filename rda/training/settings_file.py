@@ -1,7 +1,7 @@
 """Settings as TOML and back, with errors that name the key."""
 
 import tomllib
-from dataclasses import asdict, fields
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
@@ -10,7 +10,7 @@ import tomli_w
 from rda.names import unknown_name
 from rda.settings import Limits, Recipe, typed
 from rda.tasks import Task
-from rda.training.settings import RunSettings, full_settings, identity
+from rda.training.settings import RunSettings, full_settings, to_table
 
 Section = TypeVar("Section", Task, Recipe, Limits)
 
@@ -25,11 +25,6 @@ class SettingsError(ValueError):
 def to_toml(settings: RunSettings) -> str:
     """The settings as `settings.toml` holds them."""
     return tomli_w.dumps(to_table(settings))
-
-
-def to_table(settings: RunSettings) -> dict[str, Any]:
-    """The settings as nested plain values."""
-    return {**identity(settings), "limits": asdict(settings.limits)}
 
 
 def read_settings(path: Path) -> RunSettings:

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from rda.cli import COMMANDS, main
 from rda.labels import UNIT_LABELS
 from rda.tasks import Task, all_tasks
-from rda.training.settings import small_settings
-from rda.training.settings_file import to_table
+from rda.training.settings import small_settings, to_table
 
 TASKS = all_tasks()
 SYNTHETIC = [name for name, task in TASKS.items() if task.batch is not Task.batch]

@@ -24,7 +24,7 @@ def planned(folder, *runs):
 
 def record(folder, run, **status):
     place = folder / default_name(run)
-    place.mkdir(parents=True)
+    place.mkdir(parents=True, exist_ok=True)
     write_settings(place, run)
     write_status(place, Status(**status))
 
@@ -48,6 +48,16 @@ def test_a_run_is_done_at_its_goal_or_after_all_its_steps(tmp_path):
     assert [run.begun for run in plan] == [False, False, True, True, False, False]
     assert [run.failed for run in plan] == [False] * 4 + [True, False]
     assert [run.missing for run in plan] == [False, False, True, True, False, True]
+
+
+def test_a_run_that_died_goes_on_where_its_step_would_be_skipped_now(tmp_path):
+    (dies,), (skips,) = seeds(1, not_finite="fail"), seeds(1, not_finite="skip")
+    assert default_name(dies) == default_name(skips)
+    record(tmp_path, dies, state=FAILED, step=10, reason="not finite")
+    assert planned(tmp_path, dies)[0].failed
+    assert planned(tmp_path, skips)[0].begun
+    record(tmp_path, skips, state=FAILED, step=60, reason="skipped 100 times in a row")
+    assert planned(tmp_path, skips)[0].failed
 
 
 def test_a_run_that_another_process_trains_is_left_to_it(tmp_path):

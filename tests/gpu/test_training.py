@@ -14,7 +14,7 @@ from rda.training.listening import Quiet
 from rda.training.loop import run_training
 from rda.training.record import Record
 from rda.training.run import Run
-from rda.training.settings import small_settings
+from rda.training.settings import small_settings, with_changes
 from rda.training.status import FAILED, FINISHED
 
 
@@ -72,7 +72,7 @@ def test_a_gradient_that_is_not_finite_is_named_with_its_step(tmp_path):
 
         stepper.step = poisoned
 
-    settings = replace(small_settings("addition", "RWA"), limits=Limits(steps=40))
+    settings = with_changes(small_settings("addition", "RWA"), {"not_finite": "fail", "steps": 40})
     status = run_once(tmp_path / "run", settings, poison)
     assert status.state == FAILED
     assert status.reason == "gradient of readout.bias is not finite at step 7"

@@ -447,8 +447,13 @@ def stop_during_evaluation(stepper):
     stepper.evaluate = interrupted
 
 
+ENDS_AT_ONCE = with_changes(TINY_RUNS["addition"], {"not_finite": "fail"})
+
+
 class TestFailing:
     def poison(self, step, name, value=float("nan")):
+        """Make the gradient of a step and all later ones `value`."""
+
         def prepare(stepper):
             original = stepper.step
             count = iter(range(1, 10**9))
@@ -465,8 +470,8 @@ class TestFailing:
 
     @pytest.mark.parametrize("value", [float("nan"), float("inf")])
     def test_a_gradient_that_is_not_finite_stops_at_its_step_and_is_named(self, tmp_path, value):
-        settings = with_steps(TINY_RUNS["addition"], 20)
-        run_once(tmp_path / "run", with_steps(TINY_RUNS["addition"], 5))
+        settings = with_steps(ENDS_AT_ONCE, 20)
+        run_once(tmp_path / "run", with_steps(ENDS_AT_ONCE, 5))
         prepare = self.poison(3, "unit.weight_hh_l0", value)
         status = run_once(tmp_path / "run", settings, prepare=prepare)
         assert status.state == FAILED
@@ -478,6 +483,15 @@ class TestFailing:
         run_once(tmp_path / "whole", settings)
         assert_same_run(tmp_path / "whole", tmp_path / "run")
 
+    def test_a_run_that_died_goes_on_where_such_steps_are_skipped(self, tmp_path):
+        run_once(tmp_path / "run", with_steps(ENDS_AT_ONCE, 5))
+        dies, skips = (with_steps(run, 20) for run in (ENDS_AT_ONCE, TINY_RUNS["addition"]))
+        status = run_once(tmp_path / "run", dies, prepare=self.poison(3, "readout.bias"))
+        assert (status.state, status.step) == (FAILED, 8)
+        status = run_once(tmp_path / "run", skips, prepare=self.poison(3, "readout.bias"))
+        assert (status.step, status.skipped_steps) == (20, 13)
+        assert Record(tmp_path / "run").settings == skips
+
     def test_a_loss_that_is_not_finite_is_named(self, tmp_path):
         class Broken(Addition):
             def losses(self, prediction, target):
@@ -486,7 +500,7 @@ class TestFailing:
         def prepare(stepper):
             stepper.task = Broken(length=6)
 
-        settings = with_steps(TINY_RUNS["addition"], 20)
+        settings = with_steps(ENDS_AT_ONCE, 20)
         status = run_once(tmp_path / "run", settings, prepare=prepare)
         assert (status.state, status.step) == (FAILED, 1)
         assert status.reason == "loss is not finite at step 1"
@@ -564,6 +578,6 @@ class TestFailing:
 
     def test_metrics_of_a_failed_step_are_kept(self, tmp_path):
         prepare = self.poison(3, "readout.bias")
-        run_once(tmp_path / "run", with_steps(TINY_RUNS["addition"], 9), prepare=prepare)
+        run_once(tmp_path / "run", with_steps(ENDS_AT_ONCE, 9), prepare=prepare)
         lines = (tmp_path / "run" / METRICS).read_text().splitlines()
         assert [json.loads(line)["step"] for line in lines] == [1, 2, 3]
