@@ -19,13 +19,14 @@ from rda.names import look_up
 from rda.precision import autocast_casts, autocast_dtype, autocast_off
 from rda.scan.checks import check_lengths
 from rda.scan.cpu.layer import scan
-from rda.scan.cpu.native import SCALARS, Weights, compiled
+from rda.scan.cpu.native import SCALARS, compiled
 from rda.scan.cuda import gated
 from rda.scan.cuda.choosing import WAYS, quickest
 from rda.scan.cuda.launching import Layer, Run, product_for
 from rda.scan.dispatch import EngineUnavailableError
 from rda.scan.engines import ENGINES
 from rda.scan.kernels import in_memory
+from rda.scan.passes import Weights
 from rda.scan.tracing import is_plain, is_transformed
 from rda.stacking import run_stack
 from rda.unit import record_call

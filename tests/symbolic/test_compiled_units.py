@@ -6,7 +6,8 @@ from own_units import PLAIN, RDAS
 
 from rda.scan.by_definition import Work, reference
 from rda.scan.cpu.layer import scan
-from rda.scan.cpu.native import Native, Weights
+from rda.scan.cpu.native import Native
+from rda.scan.passes import Weights
 from rda.symbolic import functions as f
 from rda.units import Part, Unit
 

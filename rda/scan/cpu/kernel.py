@@ -9,8 +9,9 @@ from torch import Tensor
 from rda.activations import Choices
 from rda.equations import LogState
 from rda.scan.cpu.build import BuildError
-from rda.scan.cpu.native import Native, Results, Weights, compiled
+from rda.scan.cpu.native import Native, compiled
 from rda.scan.kernels import FinalGradient, Kept, Layout, Trace
+from rda.scan.passes import Results, Weights
 from rda.symbolic.derived import derived
 from rda.units import RDA, RWA, Unit
 
@@ -57,8 +58,8 @@ def forward(
     kernel = _kernel(choices, input.dtype)
     found = kernel.forward(input, weights, start or (None, None), lengths, reverse, keep)
     averages, saved, slopes = (input.new_empty(0) for _ in range(3))
-    if found.saved is not None:
-        averages, saved = next(iter(found.sequences), averages), found.saved
+    if found.saved:
+        averages, saved = next(iter(found.sequences), averages), found.saved[0]
     r, l = found.state
     return Trace(found.output, r, l, averages, saved, slopes)
 
@@ -74,7 +75,7 @@ def backward(
     reverse: bool,
 ) -> tuple[Tensor, Tensor, Tensor]:
     sequences = [kept.averages] if kept.averages.numel() else []
-    results = Results(kept.output, [], sequences, kept.saved)
+    results = Results(kept.output, [], sequences, [kept.saved])
     weights = Weights(None, None, weight)
     kernel = _kernel(choices, kept.output.dtype)
     d_projected, (d_r0, d_l0) = kernel.backward(

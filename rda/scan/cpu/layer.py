@@ -11,8 +11,8 @@ from torch.nn import functional as F
 
 from rda.scan.again import gradients_again
 from rda.scan.by_definition import Work, reference
-from rda.scan.cpu.native import Results, Weights
 from rda.scan.kernels import in_memory, projection_gradients, recurrent_gradient
+from rda.scan.passes import Results, Weights
 from rda.scan.tracing import is_batched, is_differentiated
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class _Scan(torch.autograd.Function):
     def forward(ctx: Any, native: Native, lengths: Any, reverse: bool, *given: Any) -> Any:
         results = native.forward(*_split(native, given), lengths, reverse, keep=True)
         ctx.native, ctx.reverse, ctx.count = native, reverse, len(given)
-        ctx.save_for_backward(lengths, *given, results.output, results.saved, *results.sequences)
+        ctx.save_for_backward(lengths, *given, results.output, *results.saved, *results.sequences)
         ctx.set_materialize_grads(False)
         return results.output, *results.state
 
@@ -74,7 +74,7 @@ class _Scan(torch.autograd.Function):
         if torch.is_grad_enabled() or is_batched(gradients):
             found = _reference_gradients(ctx, given, lengths, gradients)
         else:
-            results = Results(output, [], sequences, saved)
+            results = Results(output, [], sequences, [saved])
             found = _gradients(ctx, given, results, lengths, gradients)
         return None, None, None, *found
 

@@ -6,7 +6,7 @@ import ctypes
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -14,6 +14,7 @@ from torch import Tensor
 from rda.scan.cpu.build import BuildError, load
 from rda.scan.cpu.text import unit_text
 from rda.scan.memory import empty
+from rda.scan.passes import Results, Weights
 from rda.symbolic.derived import derived
 
 if TYPE_CHECKING:
@@ -30,28 +31,6 @@ class Sizes(ctypes.Structure):
         *((name, ctypes.c_int64) for name in ("time", "batch", "units", "inputs")),
         *((name, ctypes.c_int32) for name in ("reverse", "threads")),
     )
-
-
-class Weights(NamedTuple):
-    """The weights of one direction of a layer, gates in the order of `Derived.gates`."""
-
-    input: Tensor | None
-    """(gates of x * hidden, features); None where the input is W x + b already."""
-    bias: Tensor | None
-    recurrent: Tensor
-    """(gates of h * hidden, hidden)."""
-    of_units: tuple[Tensor, ...] = ()
-    """The unit's own weights, (hidden,) each."""
-
-
-class Results(NamedTuple):
-    """What a forward pass gives; `sequences` and `saved` are kept for the backward pass."""
-
-    output: Tensor
-    state: list[Tensor]
-    """The final state, (1, batch, hidden) each."""
-    sequences: list[Tensor]
-    saved: Tensor | None
 
 
 def source(unit: Unit, dtype: torch.dtype) -> str:
@@ -101,14 +80,15 @@ class Native:
         time, batch, units = *input.shape[:2], weights.recurrent.shape[1]
         output, kept = empty(input, time, batch, units), self.of.kept
         state = [input.new_empty(1, batch, units) for _ in self.of.unit.parts]
-        sequences, saved = [], None
+        sequences, saved = [], []
         if keep:
             sequences = [empty(input, time, batch, units) for _ in kept.sequences]
-            saved = empty(input, time, batch, max(len(kept.values), 1) * units)
+            saved = [empty(input, time, batch, max(len(kept.values), 1) * units)]
         self._call(
             self.library.rda_forward,
             self._forward,
-            (input, weights.input, weights.bias, weights.recurrent, lengths, output, saved,
+            (input, weights.input, weights.bias, weights.recurrent, lengths, output,
+             saved[0] if saved else None,
              start, state, sequences, weights.of_units),
             Sizes(time, batch, units, input.shape[2], reverse, torch.get_num_threads()),
         )  # fmt: skip
@@ -125,7 +105,7 @@ class Native:
         reverse: bool,
     ) -> tuple[Tensor, list[Tensor]]:
         """The gradients of all gates, (time, batch, blocks * hidden), and of the start."""
-        output, _, sequences, saved = results
+        output, _, sequences, (saved,) = results
         time, batch, units = output.shape
         d_blocks = empty(output, time, batch, len(self.of.blocks) * units)
         d_state = [output.new_empty(batch, units) for _ in self.of.unit.parts]
