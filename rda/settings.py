@@ -184,6 +184,11 @@ class Recipe:
             )
 
     @property
+    def clips(self) -> bool:
+        """Whether gradients are clipped in any of the three ways."""
+        return bool(self.clip or self.clip_norm or self.clip_relative)
+
+    @property
     def changes_learning_rate(self) -> bool:
         """Whether the learning rate is not the same at every step."""
         return self.schedule != "constant" or self.warmup_steps > 0

@@ -262,6 +262,47 @@ class TestSkipping:
         assert status.skipped_steps == 3
         assert Record(tmp_path / "run").curve("skipped")[0] == [2, 4, 6]
 
+    @pytest.mark.parametrize("clipping", [{"clip": 1.0}, {"clip": 0.0, "clip_norm": 1.0}])
+    def test_gradients_that_outgrow_float32_are_clipped_like_others(self, clipping):
+        """Each element is 1e45 times what it was: the first step is skipped, the others are not."""
+        settings = replace(TINY_RUNS["addition"], recipe=replace(TINY, **clipping))
+        stepper = build_stepper(settings, CPU)
+        for parameter in stepper.parameters.values():
+            parameter.register_hook(lambda gradient: gradient * 1e25 * 1e20)
+        skipped, norms = [], []
+        for _ in range(40):
+            stepper.step()
+            (row,) = stepper.fetch()
+            skipped.append(row.culprit is not None)
+            gradients = torch.cat([p.grad.flatten() for p in stepper.parameters.values()])
+            norms.append(gradients.norm().item())
+            if not skipped[-1] and clipping["clip"]:
+                assert gradients.abs().max() == 1.0
+            elif not skipped[-1]:
+                assert norms[-1] == pytest.approx(1.0, rel=1e-4)
+        assert skipped[0]
+        assert 1 <= sum(skipped) <= 4
+        assert stepper.not_finite_weight() is None
+
+    def test_the_scale_of_the_loss_changes_no_digit(self):
+        settings = replace(TINY_RUNS["addition"], recipe=replace(TINY, clip_norm=0.1))
+        one, other = build_stepper(settings, CPU), build_stepper(settings, CPU)
+        other._scale.fill_(2.0**-20)
+        for _ in range(5):
+            for stepper in (one, other):
+                stepper.step()
+                stepper.fetch()
+        assert other._scale == 2.0**-15
+        for ours, theirs in zip(one.parameters.values(), other.parameters.values(), strict=True):
+            assert torch.equal(ours, theirs)
+
+    def test_a_run_that_stops_after_a_skipped_step_goes_on_at_its_scale(self, tmp_path):
+        settings = with_steps(TINY_RUNS["addition"], 8, stop_at="never")
+        run_once(tmp_path / "whole", settings, prepare=self.poison(4))
+        run_once(tmp_path / "parts", with_steps(settings, 5), prepare=self.poison(4))
+        run_once(tmp_path / "parts", settings)
+        assert_same_run(tmp_path / "whole", tmp_path / "parts")
+
     def test_too_many_in_a_row_fail(self, tmp_path):
         settings = replace(TINY_RUNS["addition"], recipe=replace(TINY, not_finite="skip"))
         steps = range(5, 500)
