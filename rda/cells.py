@@ -10,7 +10,8 @@ from rda.activations import Activation, AttentionName, Choices, OutputName
 from rda.checks import check_input, check_state
 from rda.equations import LogState, no_history, output
 from rda.precision import autocast_off, compute_dtype, in_dtype, state_dtype
-from rda.scan.dispatch import scan_layer
+from rda.scan.dispatch import scan_layer, unit_of
+from rda.scan.passes import Call, Weights
 from rda.state import State, from_log, to_log
 from rda.unit import Device, UnitModule, record_call
 
@@ -52,17 +53,15 @@ class _Cell(UnitModule):
         dtype = compute_dtype(input, weight_ih)
         started = self._start(input, state, dtype)
         with autocast_off(input):
-            _, stepped = scan_layer(
-                in_dtype(input, dtype).view(1, -1, self.input_size),
+            weights = Weights(
                 in_dtype(weight_ih, dtype),
                 None if bias is None else in_dtype(bias, dtype),
                 in_dtype(weight_hh, dtype),
-                LogState(*(part.reshape(-1, self.hidden_size) for part in started)),
-                self.choices,
-                lengths=None,
-                reverse=False,
-                engine="auto",
             )
+            x = in_dtype(input, dtype).view(1, -1, self.input_size)
+            start = LogState(*(part.reshape(-1, self.hidden_size) for part in started))
+            call = Call(*unit_of(self.choices), x, weights, start, None, False)
+            _, *stepped = scan_layer(call, "auto")
             shaped = LogState(*(part.view(started.r.shape) for part in stepped))
             return from_log(shaped, dtype if state is None else state[0].dtype)
 

@@ -20,7 +20,8 @@ from rda.checks import (
 from rda.equations import LogState, no_history
 from rda.packing import Packing
 from rda.precision import autocast_off, compute_dtype, in_dtype, state_dtype
-from rda.scan.dispatch import check_engine_name, scan_layer
+from rda.scan.dispatch import check_engine_name, scan_layer, unit_of
+from rda.scan.passes import Call, Weights
 from rda.stacking import run_stack
 from rda.state import State, from_log, to_log
 from rda.unit import Device, UnitModule, record_call
@@ -211,10 +212,10 @@ class SequenceLayer(UnitModule):
             weight_ih, weight_hh = weight_ih.to(dtype), weight_hh.to(dtype)
             bias = None if bias is None else bias.to(dtype)
         reverse = k % self._directions == 1
-        return scan_layer(
-            sequence, weight_ih, bias, weight_hh, start, self.choices, lengths, reverse,
-            self.engine,
-        )  # fmt: skip
+        weights = Weights(weight_ih, bias, weight_hh)
+        call = Call(*unit_of(self.choices), sequence, weights, start or (), lengths, reverse)
+        output, *final = scan_layer(call, self.engine)
+        return output, LogState(*final)
 
     def _start(
         self, state: State | None, batch: int, dtype: torch.dtype

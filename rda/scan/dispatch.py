@@ -10,9 +10,14 @@ from rda.activations import Choices
 from rda.equations import LogState
 from rda.names import look_up
 from rda.precision import autocast_casts, autocast_dtype, autocast_off
-from rda.scan.checks import check_input, check_lengths, check_state, check_type
-from rda.scan.engines import ENGINES, work_on
+from rda.scan import op, reference
+from rda.scan.checks import check_call, check_lengths, check_state, check_type
+from rda.scan.cuda.launching import Layer
+from rda.scan.engines import ENGINES, Work
+from rda.scan.passes import Call, Weights
 from rda.scan.ragged import running
+from rda.units import RDA, RWA, Unit
+from rda.units.known import find, register
 
 
 class EngineUnavailableError(RuntimeError):
@@ -43,10 +48,44 @@ def check_engine_name(engine: object) -> None:
     look_up("engine", engine, dict.fromkeys(names))
 
 
+def unit_of(choices: Choices) -> tuple[Unit, str]:
+    """The unit with these functions, and its key; the key is empty where it cannot be traced."""
+    kind = "RDA" if choices.discount else "RWA"
+    functions = (choices.attention, choices.hidden, choices.output)
+    if all(isinstance(function, str) for function in functions):
+        key = " ".join((kind, *map(str, functions)))
+        return find(key), key
+    resolved = zip(functions, (choices.f_a, choices.f_h, choices.f_o), strict=True)
+    made = (RDA if choices.discount else RWA)(
+        *(name if isinstance(name, str) else function for name, function in resolved)
+    )
+    return made, key_of(made)
+
+
+def key_of(unit: Unit) -> str:
+    """The key of a unit; empty where it calls functions that cannot be traced."""
+    try:
+        return register(unit)
+    except Exception:  # whatever a user's function raises when it gets an expression
+        return ""
+
+
 def select(engine: str, input: Tensor, choices: Choices, *others: Tensor) -> Selection:
-    """The engine for this call. A named engine that cannot run raises; "auto" tries the next."""
+    """The engine for an RDA or RWA on such tensors, of which the second is the recurrent weight.
+
+    A named engine that cannot run raises; "auto" tries the next.
+    """
+    units = gates = batch = 0
+    if others:
+        rows, units = others[0].shape
+        gates, batch = rows // max(units, 1), input.shape[1]
+    layer = Layer.on(input, units, gates, batch)
+    return choose(engine, Work(layer, *unit_of(choices), (input, *others)))
+
+
+def choose(engine: str, work: Work) -> Selection:
+    """The engine for this work."""
     check_engine_name(engine)
-    work = work_on(input, choices, *others)
     if engine != "auto":
         obstacle = ENGINES[engine].obstacle(work)
         if obstacle is not None:
@@ -113,48 +152,34 @@ def scan(
         The output o = f_o(h) of every step, (time, batch, hidden), and the final state.
     """
     choices = Choices() if choices is None else choices
-    output, final = scan_layer(
-        input, input_weight, bias, recurrent_weight, state, choices, lengths, reverse, engine
-    )
-    return output, LogState(*(part[0].clone() for part in final))  # not views of others
-
-
-def scan_layer(
-    input: Tensor,
-    input_weight: Tensor | None,
-    bias: Tensor | None,
-    recurrent_weight: Tensor,
-    state: LogState | None,
-    choices: Choices,
-    lengths: Tensor | None,
-    reverse: bool,
-    engine: str,
-) -> tuple[Tensor, LogState]:
-    """Like `scan`, but the final state is (1, batch, hidden), as a layer returns it."""
-    check_type("input", input, Tensor)
-    check_type("recurrent_weight", recurrent_weight, Tensor)
     check_type("choices", choices, Choices)
+    weights = Weights(input_weight, bias, recurrent_weight)
+    start = () if state is None else state
+    call = Call(*unit_of(choices), input, weights, start, lengths, reverse)
+    output, r, l = scan_layer(call, engine)
+    return output, LogState(r[0].clone(), l[0].clone())  # not views of others
+
+
+def scan_layer(call: Call, engine: str) -> tuple[Tensor, ...]:
+    """The output of a call, and each part of the final state as (1, batch, hidden)."""
+    input, lengths = call.input, call.lengths
+    check_type("input", input, Tensor)
     lower = autocast_dtype(input)
     if lower is not None:
         if autocast_casts(input):
-            input, recurrent_weight = input.to(lower), recurrent_weight.to(lower)
-            input_weight = None if input_weight is None else input_weight.to(lower)
-            bias = None if bias is None else bias.to(lower)
+            cast = [None if x is None else x.to(lower) for x in call.tensors]
+            call = call.with_tensors(cast)._replace(start=call.start)
         with autocast_off(input):
-            return scan_layer(
-                input, input_weight, bias, recurrent_weight, state, choices, lengths, reverse,
-                engine,
-            )  # fmt: skip
-    check_input(input, recurrent_weight, input_weight, bias, choices)
-    if state is not None:
-        check_state(state, input, recurrent_weight.shape[1])
-        state = LogState(*state)
+            return scan_layer(call, engine)
+    check_call(call)
+    if call.start:
+        check_state(call.start, call.unit, input, call.weights.recurrent.shape[1])
     if lengths is not None:
         check_lengths(lengths, input)
         # The padding may hold anything, even NaN, which must not reach a matrix product.
-        input = input.masked_fill(~running(lengths, input), 0.0)
-    others = [x for x in (input_weight, bias, *(state or ())) if x is not None]
-    chosen = select(engine, input, choices, recurrent_weight, *others)
-    return ENGINES[chosen.name].scan(
-        input, input_weight, bias, recurrent_weight, state, choices, lengths, reverse
-    )
+        call = call._replace(input=input.masked_fill(~running(lengths, input), 0.0))
+    work = Work.of(call)
+    chosen = choose(engine, work).name
+    if chosen == "reference":
+        return reference.scan(call)
+    return op.scan(call, chosen, ENGINES[chosen].precision(work.layer))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import cache, cached_property
+from collections.abc import Iterable, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rda.symbolic import keeping
@@ -20,6 +20,9 @@ from rda.symbolic.gradient import D_HIDDEN, Gradient, derive, reverse
 if TYPE_CHECKING:
     from rda.symbolic.keeping import Kept
     from rda.units.unit import Traced, Unit
+
+
+Order = tuple[int, ...] | None
 
 
 class Gates(NamedTuple):
@@ -122,22 +125,22 @@ class Derived:
         return tuple(self.blocks.index(each) for each in self.gradient.weights.values())
 
     @cached_property
-    def orders(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """For each gate of W x, and of W h, as they are stored: its place in the definition."""
+    def orders(self) -> tuple[Order, Order]:
+        """For each gate of W x, and of W h, as they are stored: its place in the definition.
+
+        None where the two orders are the same.
+        """
         x, h, gates = list(self.traced.x), list(self.traced.h), self.gates
         return (
-            tuple(x.index(name) for name in (*gates.x_only, *gates.both)),
-            tuple(h.index(name) for name in (*gates.both, *gates.h_only)),
+            _unless_same(x.index(name) for name in (*gates.x_only, *gates.both)),
+            _unless_same(h.index(name) for name in (*gates.both, *gates.h_only)),
         )
 
-    def in_definition_order(self, projected: Any, recurrent: Any) -> tuple[Any, Any]:
-        """W x + b, (..., gates * hidden), and the recurrent weight with gates as in the unit."""
-        units = recurrent.shape[1]
-        of_x, of_h = (_inverse(order) for order in self.orders)
-        if of_x == tuple(range(len(of_x))) and of_h == tuple(range(len(of_h))):
-            return projected, recurrent
-        blocks = projected.unflatten(-1, (-1, units))[..., list(of_x), :].flatten(-2)
-        return blocks, recurrent.unflatten(0, (-1, units))[list(of_h)].flatten(0, 1)
+    @cached_property
+    def definition_orders(self) -> tuple[Order, Order]:
+        """The inverse: for each gate of the definition its place as it is stored."""
+        x, h = (None if one is None else _inverse(one) for one in self.orders)
+        return x, h
 
     def hidden_of(self, output: Any, sequences: Sequence[Any]) -> Any:
         """The h of every step, from what is kept."""
@@ -159,10 +162,9 @@ class Derived:
         return not bool(self.unit.hidden(own).any())
 
 
-@cache
-def derived(unit: Unit) -> Derived:
-    """What follows from a unit's definition, found out once."""
-    return Derived(unit)
+def _unless_same(order: Iterable[int]) -> Order:
+    found = tuple(order)
+    return None if found == tuple(range(len(found))) else found
 
 
 def _inverse(order: tuple[int, ...]) -> tuple[int, ...]:

@@ -149,6 +149,19 @@ def symbols_in(results: Iterable[Expression], given: Iterable[Expression] = ()) 
     return (found.symbol for found in in_order(results, given) if found.symbol)
 
 
+def fingerprint(results: Iterable[Expression]) -> str:
+    """The results as text, the same for the same expressions in every process."""
+    results = list(results)
+    places: dict[Expression, int] = {}
+    lines: list[str] = []
+    for expression in in_order(results):
+        of = ",".join(str(places[argument]) for argument in expression.arguments)
+        name = expression.function.name if expression.function else expression.symbol
+        places[expression] = len(lines)
+        lines.append(f"{name}({of}){'' if expression.number is None else expression.number!r}")
+    return ";".join((*lines, *(str(places[result]) for result in results)))
+
+
 def evaluate(results: Iterable[Expression], values: dict[Expression, Any]) -> list[Any]:
     """The results on tensors, from the values of symbols and of other expressions.
 

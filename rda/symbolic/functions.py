@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch.nn import functional as F
 
+from rda.activations import log_of_weight as _log_of_weight
 from rda.activations import log_relu as _log_relu
 from rda.activations import log_softplus as _log_softplus
 from rda.activations import softplus as _softplus
@@ -74,6 +75,11 @@ log_relu = Function(
     has_dead_zones=True,
 )
 """log max(0, x): minus infinity, with a derivative of zero, where x has no logarithm."""
+
+
+def log_of_weight(a: Any) -> Any:
+    """log a of a weight, which is not negative: minus infinity, without a derivative, at 0."""
+    return log_relu(a) if isinstance(a, Expression) else _log_of_weight(a)
 
 
 # ---- A weighted average in the logarithm of its weights

@@ -15,10 +15,10 @@ from rda.scan.cpu.build import BuildError, load
 from rda.scan.cpu.text import unit_text
 from rda.scan.memory import empty
 from rda.scan.passes import Results, Weights
-from rda.symbolic.derived import derived
+from rda.units.known import derived
 
 if TYPE_CHECKING:
-    from rda.units import Unit
+    from rda.symbolic.derived import Derived
 
 SCALARS = {torch.float32: ("float", "int32_t"), torch.float64: ("double", "int64_t")}
 """The type of a number in C++ and an integer of its size, by dtype."""
@@ -33,22 +33,22 @@ class Sizes(ctypes.Structure):
     )
 
 
-def source(unit: Unit, dtype: torch.dtype) -> str:
+def source(of: Derived, dtype: torch.dtype) -> str:
     """The C++ text of a unit's kernel."""
     scalar, bits = SCALARS[dtype]
     folder = Path(__file__).parent
     vectors, frame = ((folder / name).read_text() for name in ("vectors.cpp", "frame.cpp"))
     defined = f"#define SCALAR {scalar}\n#define BITS {bits}\n"
-    return "".join((defined, vectors, unit_text(derived(unit)), frame))
+    return "".join((defined, vectors, unit_text(of), frame))
 
 
 class Native:
     """The compiled kernel of a unit, for tensors of one dtype."""
 
-    def __init__(self, unit: Unit, dtype: torch.dtype) -> None:
-        self.of = derived(unit)
-        self.library = load(source(unit, dtype))
-        parts, weights = len(unit.parts), len(unit.weights)
+    def __init__(self, of: Derived, dtype: torch.dtype) -> None:
+        self.of = of
+        self.library = load(source(of, dtype))
+        parts, weights = len(of.unit.parts), len(of.unit.weights)
         arrays = {"start": parts, "state": parts, "d_final": parts, "d_state": parts}
         arrays |= {"sequences": len(self.of.kept.sequences), "weights": weights}
 
@@ -138,10 +138,10 @@ class Native:
 
 
 @cache
-def compiled(unit: Unit, dtype: torch.dtype) -> Native | str:
+def compiled(key: str, dtype: torch.dtype) -> Native | str:
     """The compiled kernel of a unit, or why there is none; found out once per process."""
     try:
-        return Native(unit, dtype)
+        return Native(derived(key), dtype)
     except BuildError as error:
         return str(error)
 
