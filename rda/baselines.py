@@ -45,7 +45,13 @@ def check_engine_name(engine: object) -> None:
 
 
 class _Baseline(nn.RNNBase):
-    """A recurrent layer of torch's with our initialisation, a learned start, and our engines."""
+    """A recurrent layer of torch's with our initialisation, a learned start, and our engines.
+
+    It has the parameters of torch's class, `_torch`, and is not a subclass of it, because
+    torch.compile refuses those.
+    """
+
+    _torch: Any
 
     weight_hh_l0: nn.Parameter
     _learned_names: tuple[str, ...]
@@ -65,7 +71,7 @@ class _Baseline(nn.RNNBase):
         check_flag("learn_initial_state", learn_initial_state)
         check_engine_name(engine)
         self.engine = engine
-        super().__init__(*args, **options)
+        super().__init__(type(self).__name__, *args, **options)
         self.learn_initial_state = learn_initial_state
         if learn_initial_state:
             weight = self.weight_hh_l0
@@ -120,10 +126,10 @@ class _Baseline(nn.RNNBase):
             hx = _packed(self._learned_start(input))
         states = self._states(hx)
         name = self._choose(input, states, lengths)
+        if name == TORCH and lengths is not None:
+            return self._ragged(input, hx, lengths)
         if name == TORCH:
-            return (
-                super().forward(input, hx) if lengths is None else self._ragged(input, hx, lengths)
-            )
+            return self._torch.forward(self, input, hx)
         if isinstance(input, PackedSequence):
             return self._forward_packed(input, states, name)
         if hx is not None:
@@ -152,7 +158,7 @@ class _Baseline(nn.RNNBase):
         check_lengths(lengths, input.transpose(0, 1) if self.batch_first else input)
         steps = input.shape[1 if self.batch_first else 0]
         packed = pack_padded_sequence(input, lengths.cpu(), self.batch_first, enforce_sorted=False)
-        output, final = super().forward(packed, hx)
+        output, final = self._torch.forward(self, packed, hx)
         padded, _ = pad_packed_sequence(output, self.batch_first, total_length=steps)
         return padded, final
 
@@ -270,7 +276,7 @@ class _Baseline(nn.RNNBase):
         return super().extra_repr() + learned
 
 
-class LSTM(_Baseline, nn.LSTM):
+class LSTM(_Baseline):
     """torch.nn.LSTM with the initialisation of section 6.1.
 
     With `learn_initial_state`, a call without a state starts from the parameters `initial_hidden`
@@ -278,10 +284,16 @@ class LSTM(_Baseline, nn.LSTM):
     for torch's own implementation, or the name of one of our engines: "cpu", or those for GPUs.
     """
 
+    _torch = nn.LSTM
     _learned_names = ("initial_hidden", "initial_cell")
     _gates = 4
     _definition = units.LSTM()
     _key = register(_definition)
+
+    # What torch's own forward calls.
+    get_expected_cell_size = nn.LSTM.get_expected_cell_size
+    check_forward_args = nn.LSTM.check_forward_args  # type: ignore[assignment]
+    permute_hidden = nn.LSTM.permute_hidden  # type: ignore[assignment]
 
     def _stored(self, weights: Sequence[Tensor]) -> Weights:
         weight_ih, weight_hh, *biases = weights
@@ -291,7 +303,7 @@ class LSTM(_Baseline, nn.LSTM):
         return 0.0, 1.0, 0.0, 0.0  # the second is the forget gate
 
 
-class GRU(_Baseline, nn.GRU):
+class GRU(_Baseline):
     """torch.nn.GRU with the initialisation of section 6.1. Without a forget gate, all biases are 0.
 
     With `learn_initial_state`, a call without a state starts from the parameter `initial_hidden`.
@@ -299,6 +311,7 @@ class GRU(_Baseline, nn.GRU):
     paper's experiments were made, starts them at 1. `engine` is as in `LSTM`.
     """
 
+    _torch = nn.GRU
     _learned_names = ("initial_hidden",)
     _gates = 3
     _definition = units.GRU()
@@ -313,6 +326,8 @@ class GRU(_Baseline, nn.GRU):
         return Weights(weight_ih, torch.cat((r + r_h, z + z_h, n)), weight_hh, (n_h,))
 
     def __init__(self, *args: Any, gate_bias: float = 0.0, **options: Any) -> None:
+        if "proj_size" in options:
+            raise ValueError("proj_size goes with LSTM alone, not with GRU")
         self.gate_bias = gate_bias
         super().__init__(*args, **options)
 
