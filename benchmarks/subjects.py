@@ -11,8 +11,8 @@ from torch.nn import functional as F
 
 import rda
 from rda.functional import scan, select
+from rda.layers import AveragingLayer
 from rda.scan.cuda.choosing import WAYS
-from rda.sequence import SequenceLayer
 from rda.training.precision import matmul_precision
 
 DTYPES = {
@@ -125,7 +125,7 @@ class Subject:
         """The name of what runs the module: one of our engines, cuDNN or torch.nn."""
         model: Any = self.model
         with matmul_precision(self.products):
-            if isinstance(model, SequenceLayer):
+            if isinstance(model, AveragingLayer):
                 recurrent = model.all_weights[0][1]
                 return select(model.engine, self.input, model.choices, recurrent).name
             if hasattr(model, "engine_for"):

@@ -15,6 +15,7 @@ from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_
 from rda import units
 from rda.checks import check_flag
 from rda.initialisation import bias_gates_, xavier_gates_
+from rda.modules import record_call
 from rda.names import look_up
 from rda.packing import Packing
 from rda.precision import autocast_casts, autocast_off, compute_dtype, in_dtype, state_dtype
@@ -24,7 +25,6 @@ from rda.scan.dispatch import EngineUnavailableError, EngineWarning, choose, sca
 from rda.scan.engines import ENGINES, Work
 from rda.scan.passes import Call, Weights
 from rda.stacking import run_stack
-from rda.unit import record_call
 from rda.units import Unit
 from rda.units.known import register
 

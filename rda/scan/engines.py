@@ -104,7 +104,7 @@ class OnGpus(Engine):
         return WAYS[self.name].slower(layer)
 
     def precision(self, layer: Layer) -> Precision:
-        return layer.precision
+        return layer.precision  # type: ignore[return-value]
 
     def products(self, precision: Precision) -> AbstractContextManager[Any]:
         return launching.products(precision)

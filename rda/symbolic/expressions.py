@@ -88,6 +88,14 @@ class Expression:
             "use where(condition, a, b) in place of if, and, or, max and min"
         )
 
+    def __matmul__(self, other: object) -> Expression:
+        raise TypeError(
+            "a step has one product with a matrix, W h, which is computed before it: name the "
+            "blocks of W in `recurrent`"
+        )
+
+    __rmatmul__ = __matmul__
+
     def __repr__(self) -> str:
         if self.function is None:
             return self.symbol or f"{self.number:g}"

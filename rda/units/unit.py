@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import namedtuple
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
@@ -152,15 +152,29 @@ def trace(unit: Unit) -> Traced:
     before = {part.name: symbol(f"s.{part.name}") for part in unit.parts}
     x, h = unit.x_type(**groups["x"]), unit.h_type(**groups["h"])
     weights = (unit.w_type(**groups["w"]),) if unit.weights else ()
-    stepped = unit.step(x, h, unit.state_type(**before), *weights)
+    stepped = _called(unit.step, f"{name}.step", x, h, unit.state_type(**before), *weights)
     if not isinstance(stepped, tuple) or len(stepped) != len(before):
         raise TypeError(
             f"{name}.step should return {len(before)} values, one for each part of the state"
         )
     after = unit.state_type(*(_checked(part, f"{name}.step") for part in stepped))
-    hidden = _checked(unit.hidden(after), f"{name}.hidden")
-    output = _checked(unit.output(after), f"{name}.output")
+    hidden, output = (
+        _checked(_called(function, where, after), where)
+        for function, where in ((unit.hidden, f"{name}.hidden"), (unit.output, f"{name}.output"))
+    )
     return Traced(groups["x"], groups["h"], before, groups["w"], after._asdict(), hidden, output)
+
+
+def _called(function: Callable[..., Any], where: str, *arguments: Any) -> Any:
+    try:
+        return function(*arguments)
+    except (NotImplementedError, RecursionError):
+        raise
+    except Exception as error:
+        raise TypeError(
+            f"{where} should use only + - * /, comparisons and the functions of rda.functions. "
+            f"It raised {type(error).__name__}: {error}"
+        ) from error
 
 
 def _checked(value: object, where: str) -> Expression:

@@ -33,9 +33,12 @@ def drawn(unit, shape, dtype, *, starts=True, projects=True):
         return torch.randn(*shape, dtype=dtype).div(shape[-1] ** 0.5).requires_grad_()
 
     rows = len(unit.inputs) * width
-    projection = (tensor(rows, 3), tensor(rows)) if projects else (None, None)
-    recurrent = tensor(len(unit.recurrent) * width, width)
-    weights = Weights(*projection, recurrent, tuple(tensor(width) for _ in unit.weights))
+    weights = Weights(
+        tensor(rows, 3) if projects else None,
+        tensor(rows) if projects else None,
+        tensor(len(unit.recurrent) * width, width),
+        tuple(tensor(width) for _ in unit.weights),
+    )
     start = tuple(tensor(batch, width) for _ in unit.parts) if starts else ()
     input = tensor(time, batch, 3 if projects else rows)
     return Call(unit, key_of(unit), input, weights, start, lengths, reverse)
