@@ -10,8 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 import rda
-from rda.functional import scan, select
-from rda.layers import AveragingLayer
+from rda.functional import scan
 from rda.scan.cuda.choosing import WAYS
 from rda.training.precision import matmul_precision
 
@@ -125,9 +124,6 @@ class Subject:
         """The name of what runs the module: one of our engines, cuDNN or torch.nn."""
         model: Any = self.model
         with matmul_precision(self.products):
-            if isinstance(model, AveragingLayer):
-                recurrent = model.all_weights[0][1]
-                return select(model.engine, self.input, model.choices, recurrent).name
             if hasattr(model, "engine_for"):
                 return str(model.engine_for(self.input))
         return "cuDNN" if self.input.is_cuda else "torch.nn"

@@ -21,7 +21,8 @@ from rda.checks import (
 from rda.modules import Device, UnitModule, record_call
 from rda.packing import Packing
 from rda.precision import autocast_off, compute_dtype, in_dtype, state_dtype
-from rda.scan.dispatch import check_engine_name, scan_layer
+from rda.scan.dispatch import check_engine_name, choose, scan_layer
+from rda.scan.engines import Work
 from rda.scan.passes import Call
 from rda.stacking import run_stack
 
@@ -230,6 +231,14 @@ class SequenceLayer(UnitModule):
         else:
             return [()] * len(self._suffixes)
         return list(zip(*(part.unbind(0) for part in parts), strict=True))
+
+    def engine_for(self, input: Tensor) -> str:
+        """The name of the engine that runs this layer on such a batch."""
+        sequence = input.transpose(0, 1) if self.batch_first else input
+        weights = self._group(self._suffixes[0])
+        sequence = in_dtype(sequence, compute_dtype(input, self.weight_ih_l0))
+        call = Call(*self._definition(), sequence, weights, (), None, False)
+        return choose(self.engine, Work.of(call)).name
 
     def _learned_start(self, batch: int, dtype: torch.dtype) -> Parts:
         shape = (len(self._suffixes), batch, self.hidden_size)
