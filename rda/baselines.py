@@ -197,7 +197,7 @@ class _Baseline(nn.RNNBase):
             return TORCH
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", EngineWarning)
-            chosen = choose("auto", self._work(input, states)).name
+            chosen = choose("auto", self._work(input, states))
         return chosen if chosen in QUICKER_THAN_TORCH else TORCH
 
     def _work(self, input: Tensor | PackedSequence, states: Sequence[Tensor]) -> Work:
@@ -208,7 +208,12 @@ class _Baseline(nn.RNNBase):
             data, batch = input, input.shape[0 if self.batch_first else 1]
         dtype, units = compute_dtype(data, self.weight_hh_l0), self.hidden_size
         layer = Layer(data.device, dtype, units, self._gates, batch, product_for(dtype, units))
-        return Work(layer, self._definition, self._key, (data, *states, *self.parameters()))
+        return Work(
+            layer,
+            self._definition,
+            self._key,
+            (data, *states, *(w for w in self._flat_weights if w is not None)),
+        )
 
     def _obstacle(self, input: Any, states: Sequence[Any]) -> str | None:
         """Why torch's own implementation has to run, whatever the size and the device; or None."""

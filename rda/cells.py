@@ -48,14 +48,15 @@ class _Cell(Averaging):
         """
         if isinstance(input, Proxy):
             return record_call(self, input, state)
-        weights = self._group("")
+        unit, key = self._definition()
+        weights = self._group("", unit)
         check_input(input, self.weight_ih, (1, 2), type(self).__name__)
         dtype = compute_dtype(input, self.weight_ih)
         started = self._start(input, state, dtype)
         with autocast_off(input):
             x = in_dtype(input, dtype).view(1, -1, self.input_size)
             start = LogState(*(part.reshape(-1, self.hidden_size) for part in started))
-            call = Call(*self._definition(), x, weights, start, None, False)
+            call = Call(unit, key, x, weights, start, None, False)
             if weights.recurrent.dtype != dtype:
                 cast = [None if each is None else each.to(dtype) for each in call.tensors]
                 call = call.with_tensors(cast)._replace(start=start)

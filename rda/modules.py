@@ -10,7 +10,7 @@ from torch.nn.utils import parametrize
 from rda.activations import Choices
 from rda.checks import check_dtype, check_flag, check_size
 from rda.initialisation import bias_gates_, xavier_gates_
-from rda.scan.dispatch import unit_of
+from rda.scan.dispatch import named_unit, unit_of
 from rda.scan.passes import Weights
 from rda.units import Unit
 
@@ -69,20 +69,18 @@ class UnitModule(nn.Module):
             empty = torch.empty(shape, device=device, dtype=dtype)
             self.register_parameter(name + suffix, nn.Parameter(empty))
 
-    def _group(self, suffix: str) -> Weights:
+    def _group(self, suffix: str, unit: Unit) -> Weights:
         weight_ih, weight_hh, bias = (
             getattr(self, name + suffix) for name in ("weight_ih", "weight_hh", "bias")
         )
-        own = self._definition()[0].weights
-        return Weights(
-            weight_ih, bias, weight_hh, tuple(getattr(self, name + suffix) for name in own)
-        )
+        own = tuple(getattr(self, name + suffix) for name in unit.weights)
+        return Weights(weight_ih, bias, weight_hh, own)
 
     @torch.no_grad()
     def _reset_group(self, suffix: str) -> None:
         """Section 6.1 for any unit: Xavier weights for each gate, biases as the unit says."""
         unit = self._definition()[0]
-        given = self._group(suffix)
+        given = self._group(suffix, unit)
         assert given.input is not None
         weight_ih, weight_hh = torch.empty_like(given.input), torch.empty_like(given.recurrent)
         of_x = dict(zip(unit.inputs, weight_ih.split(self.hidden_size), strict=True))
@@ -123,6 +121,9 @@ class Averaging(UnitModule):
         return Choices(self.attention, self.hidden, self.output, self.discount)
 
     def _definition(self) -> tuple[Unit, str]:
+        f_a, f_h, f_o = self.attention, self.hidden, self.output
+        if isinstance(f_a, str) and isinstance(f_h, str) and isinstance(f_o, str):
+            return named_unit(self.discount, f_a, f_h, f_o)
         return unit_of(self.choices)
 
     def _choices_repr(self) -> str:

@@ -212,9 +212,10 @@ class SequenceLayer(UnitModule):
     def _run_group(
         self, k: int, sequence: Tensor, start: Parts, lengths: Tensor | None
     ) -> tuple[Tensor, Parts]:
-        weights, dtype = self._group(self._suffixes[k]), sequence.dtype
+        unit, key = self._definition()
+        weights, dtype = self._group(self._suffixes[k], unit), sequence.dtype
         reverse = k % self._directions == 1
-        call = Call(*self._definition(), sequence, weights, start, lengths, reverse)
+        call = Call(unit, key, sequence, weights, start, lengths, reverse)
         if weights.recurrent.dtype != dtype:
             cast = [None if x is None else x.to(dtype) for x in call.tensors]
             call = call.with_tensors(cast)._replace(start=start)
@@ -235,10 +236,11 @@ class SequenceLayer(UnitModule):
     def engine_for(self, input: Tensor) -> str:
         """The name of the engine that runs this layer on such a batch."""
         sequence = input.transpose(0, 1) if self.batch_first else input
-        weights = self._group(self._suffixes[0])
+        unit, key = self._definition()
+        weights = self._group(self._suffixes[0], unit)
         sequence = in_dtype(sequence, compute_dtype(input, self.weight_ih_l0))
-        call = Call(*self._definition(), sequence, weights, (), None, False)
-        return choose(self.engine, Work.of(call)).name
+        call = Call(unit, key, sequence, weights, (), None, False)
+        return choose(self.engine, Work.of(call))
 
     def _learned_start(self, batch: int, dtype: torch.dtype) -> Parts:
         shape = (len(self._suffixes), batch, self.hidden_size)

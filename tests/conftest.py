@@ -88,6 +88,7 @@ def _clean_start() -> None:
     for switch in (torch.backends.cuda.matmul, torch.backends.mkldnn.matmul):
         switch.fp32_precision = "none"
     _known.cache_clear()  # tests replace the limits and obstacles from which these answers came
+    dispatch._chosen.cache_clear()
     dispatch._told.clear()  # each warning is shown once in a process
 
 

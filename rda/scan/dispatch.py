@@ -1,6 +1,7 @@
 """The only entry to the engines: it selects one for each call, and says why."""
 
 import warnings
+from functools import lru_cache
 from typing import NamedTuple
 
 import torch
@@ -16,6 +17,7 @@ from rda.scan.cuda.launching import Layer
 from rda.scan.engines import ENGINES, Work
 from rda.scan.passes import Call, Weights
 from rda.scan.ragged import running
+from rda.scan.tracing import is_transformed
 from rda.units import RDA, RWA, Unit
 from rda.units.known import find, register
 
@@ -50,16 +52,20 @@ def check_engine_name(engine: object) -> None:
 
 def unit_of(choices: Choices) -> tuple[Unit, str]:
     """The unit with these functions, and its key; the key is empty where it cannot be traced."""
-    kind = "RDA" if choices.discount else "RWA"
     functions = (choices.attention, choices.hidden, choices.output)
     if all(isinstance(function, str) for function in functions):
-        key = " ".join((kind, *map(str, functions)))
-        return find(key), key
+        return named_unit(choices.discount, *map(str, functions))
     resolved = zip(functions, (choices.f_a, choices.f_h, choices.f_o), strict=True)
     made = (RDA if choices.discount else RWA)(
         *(name if isinstance(name, str) else function for name, function in resolved)
     )
     return made, key_of(made)
+
+
+def named_unit(discount: bool, attention: str, hidden: str, output: str) -> tuple[Unit, str]:
+    """The RDA or RWA with the paper's functions of these names, and its key."""
+    key = f"{'RDA' if discount else 'RWA'} {attention} {hidden} {output}"
+    return find(key), key
 
 
 def key_of(unit: Unit) -> str:
@@ -80,11 +86,25 @@ def select(engine: str, input: Tensor, choices: Choices, *others: Tensor) -> Sel
         rows, units = others[0].shape
         gates, batch = rows // max(units, 1), input.shape[1]
     layer = Layer.on(input, units, gates, batch)
-    return choose(engine, Work(layer, *unit_of(choices), (input, *others)))
+    return _selected(engine, Work(layer, *unit_of(choices), (input, *others)))
 
 
-def choose(engine: str, work: Work) -> Selection:
-    """The engine for this work."""
+def choose(engine: str, work: Work) -> str:
+    """The name of the engine for this work."""
+    layer = work.layer
+    # Every call asks, mostly about the same few layers. Under tracing sizes may be symbols.
+    known = work.key and not torch.compiler.is_compiling() and not is_transformed(work.tensors)
+    if not known or not type(layer.units) is type(layer.batch) is int:
+        return _selected(engine, work).name
+    return _chosen(engine, layer, work.key)
+
+
+@lru_cache(maxsize=4096)
+def _chosen(engine: str, layer: Layer, key: str) -> str:
+    return _selected(engine, Work(layer, find(key), key, ())).name
+
+
+def _selected(engine: str, work: Work) -> Selection:
     check_engine_name(engine)
     if engine != "auto":
         obstacle = ENGINES[engine].obstacle(work)
@@ -179,7 +199,7 @@ def scan_layer(call: Call, engine: str) -> tuple[Tensor, ...]:
         # The padding may hold anything, even NaN, which must not reach a matrix product.
         call = call._replace(input=input.masked_fill(~running(lengths, input), 0.0))
     work = Work.of(call)
-    chosen = choose(engine, work).name
+    chosen = choose(engine, work)
     if chosen == "reference":
         return reference.scan(call)
     return op.scan(call, chosen, ENGINES[chosen].precision(work.layer))
