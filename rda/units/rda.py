@@ -18,6 +18,15 @@ Choice = str | Callable[[Any], Any]
 """A name of the tables above, or a function of one value."""
 
 
+def averaged(r: Any, z: Any, log_a: Any, kept: Any) -> tuple[Any, Any]:
+    """The average r, whose weight is e^kept, and z with the weight a: their average, and log d.
+
+    If neither has any weight, the paper divides 0 by 0. Here the average stays as it is.
+    """
+    p = f.log_ratio(log_a, kept)
+    return f.blend(r, z, p), f.log_sum(kept, log_a, p)
+
+
 class RDA(Unit):
     """z = u tanh(g),  n' = n gamma + z a,  d' = d gamma + a,  h = f_h(n / d),  o = f_o(h)
 
@@ -63,9 +72,7 @@ class RDA(Unit):
     def average(self, x: Any, h: Any, s: Any, kept: Any) -> Any:
         """The average of the past, whose weight is now e^kept, and the new features."""
         z = x.u * f.tanh(x.g + h.g)
-        log_a = self.log_f_a(x.a + h.a)
-        p = f.log_ratio(log_a, kept)
-        return self.state_type(r=f.blend(s.r, z, p), l=f.log_sum(kept, log_a, p))
+        return averaged(s.r, z, self.log_f_a(x.a + h.a), kept)
 
     def hidden(self, s: Any) -> Any:
         return self.f_h(s.r)
