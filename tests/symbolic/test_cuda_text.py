@@ -1,0 +1,152 @@
+"""Every unit's CUDA text equals its own functions on tensors; it runs on the CPU here."""
+
+import interpreting
+import pytest
+import torch
+from on_host import OnHost
+from own_units import PLAIN, RDAS
+
+from rda.scan.by_definition import Work, reference
+from rda.scan.passes import Weights
+from rda.symbolic import functions as f
+from rda.units import Part, Unit
+
+pytestmark = pytest.mark.needs_compiler
+
+RAGGED = torch.tensor([9, 0, 1, 5])
+
+
+class Shifted(Unit):
+    """Its state moves on by itself: what one part becomes is what another one was."""
+
+    inputs = recurrent = ("a",)
+    state = "h", "before", Part("total", is_sum=True), Part("older", start=0.5)
+
+    def step(self, x, h, s):
+        new = f.tanh(x.a + h.a) + 0.1 * s.older
+        return new, s.h, s.total - f.softplus(x.a + h.a), s.before
+
+
+class Counting(Unit):
+    """Its h needs the sum itself, and the old sum is kept."""
+
+    inputs = recurrent = ("a",)
+    state = Part("total", is_sum=True), "h"
+
+    def step(self, x, h, s):
+        total = s.total + f.log_sigmoid(x.a + h.a)
+        return total, f.tanh(0.1 * total) * f.sigmoid(s.total)
+
+    def hidden(self, s):
+        return s.h + 0.1 * f.tanh(s.total)
+
+
+class Letters(Unit):
+    """Names that are none in C++."""
+
+    inputs = recurrent = ("ψ", "H")
+    state = "λ", "register"
+
+    def step(self, x, h, s):
+        kept = f.sigmoid(x.ψ + h.ψ)
+        fresh = f.log(1.5 + f.tanh(x.H + h.H))
+        return kept * s.register + fresh, f.exp(-kept * kept) * s.λ / (2.0 + kept)
+
+
+UNITS = {**PLAIN, **RDAS, "Shifted": Shifted(), "Counting": Counting(), "Letters": Letters()}
+
+WIDTH = {"fp32": (5, 1), "tf32": (5, 1), "bf16": (8, 4)}
+"""Units of a layer, and those of a thread: more than one in bf16 alone, as in the engine `grid`."""
+TOLERANCE = {"fp32": 2e-5, "tf32": 2e-5, "bf16": 4e-2}
+"""Relative to the largest number of a tensor. float32: a few dozen roundings of 6e-8 on the way
+through 9 steps, as in the CPU engine; tf32 differs in its formulas alone, because the multiply is
+plain here. bf16: what is stored has an error of 2^-9 = 2e-3, and gradients gather a dozen."""
+EXTREME = 2e-3
+"""At 1e4 a float32 is rounded by 5e-4, which is then the error of a share."""
+
+
+def on_host(precision, records_first=False):
+    return OnHost(UNITS, precision, *WIDTH[precision], records_first=records_first)
+
+
+class Case:
+    """Numbers for everything that a unit reads, in the dtypes that a kernel takes."""
+
+    def __init__(self, kernel, time, batch, width, lengths, reverse, has_start=True, logits=None):
+        torch.manual_seed(0)
+        of, dtype = kernel.of, torch.bfloat16 if kernel.precision == "bf16" else torch.float32
+        self.kernel, self.lengths, self.reverse = kernel, lengths, reverse
+        of_x, of_h = map(len, of.orders)
+        self.input = torch.randn(time, batch, 3).to(dtype)
+        of_input = (torch.randn(of_x * width, 3) / 3**0.5).to(dtype), torch.randn(of_x * width)
+        recurrent = (torch.randn(of_h * width, width) / width**0.5).to(dtype)
+        of_units = tuple(torch.randn(width) for _ in of.unit.weights)
+        self.weights = Weights(of_input[0], of_input[1].to(dtype), recurrent, of_units)
+        if logits is not None:
+            drawn = torch.randint(len(logits), (time, batch, of_x * width))
+            self.input = torch.tensor(logits)[drawn].to(dtype)
+            self.weights = Weights(None, None, recurrent, of_units)
+        self.start = [torch.randn(batch, width) if has_start else None for _ in of.unit.parts]
+        self.d_output = torch.randn(time, batch, width).to(dtype)
+        self.d_final = [torch.randn(batch, width) for _ in of.unit.parts]
+
+    def found(self):
+        """The output, the final state, the gradients of the blocks and of the start."""
+        kernel, weights, start = self.kernel, self.weights, self.start
+        given = self.input.clone()
+        results = kernel.forward(self.input, weights, start, self.lengths, self.reverse, True)
+        alone = kernel.forward(self.input, weights, start, self.lengths, self.reverse, False)
+        pairs = zip((results.output, *results.state), (alone.output, *alone.state), strict=True)
+        assert all(torch.equal(one, other) for one, other in pairs)
+        assert torch.equal(given, self.input)
+        d_blocks, d_start = kernel.backward(
+            self.d_output, self.d_final, weights, start, results, self.lengths, self.reverse
+        )
+        return [results.output, *(part[0] for part in results.state), d_blocks, *d_start]
+
+    def exact(self):
+        """The same in float64 from the unit's own functions, and gradients that they agree with."""
+        of, weights = self.kernel.of, self.weights
+        wide = [None if each is None else each.double() for each in weights[:3]]
+        x = self.input.double()
+        projected = x if wide[0] is None else torch.nn.functional.linear(x, wide[0], wide[1])
+        if self.kernel.precision == "bf16":  # as the kernel reads it
+            projected = projected.bfloat16().double()
+        projected, recurrent = of.in_definition_order(projected, wide[2])
+        start = of.unit.filled(self.start, torch.empty(x.shape[1], recurrent.shape[1]))
+        own, start = (tuple(x.double() for x in group) for group in (weights.of_units, start))
+        work = Work(projected, recurrent, own, start, self.lengths, self.reverse)
+        output, final = reference(of.unit, work)
+        again, _, kept = interpreting.forward(of, work)
+        d_final = [part.double() for part in self.d_final]
+        blocks, d_start = interpreting.backward(
+            of, work, again, kept, self.d_output.double(), d_final
+        )
+        return [output, *final, blocks.transpose(1, 2).flatten(2), *d_start]
+
+    def check(self, tolerance):
+        for found, exact in zip(self.found(), self.exact(), strict=True):
+            assert found.isfinite().equal(exact.isfinite())
+            finite = exact.nan_to_num(posinf=0.0, neginf=0.0)
+            error = float((found.double().nan_to_num(posinf=0.0, neginf=0.0) - finite).abs().max())
+            assert error / max(float(finite.abs().max()), 1.0) < tolerance
+
+
+@pytest.mark.parametrize("records_first", [True, False])
+@pytest.mark.parametrize("precision", TOLERANCE)
+def test_outputs_states_and_gradients(precision, records_first):
+    host = on_host(precision, records_first)
+    width, _ = WIDTH[precision]
+    for kernel in host.kernels.values():
+        Case(kernel, 1, 1, width, None, False).check(TOLERANCE[precision])
+        Case(kernel, 9, 3, width, None, True).check(TOLERANCE[precision])
+        Case(kernel, 9, 4, width, RAGGED, False).check(TOLERANCE[precision])
+        Case(kernel, 9, 4, width, RAGGED, True).check(TOLERANCE[precision])
+        Case(kernel, 4, 2, width, None, False, has_start=False).check(TOLERANCE[precision])
+
+
+@pytest.mark.parametrize("precision", ["fp32", "tf32"])
+def test_no_logit_is_too_large(precision):
+    for kernel in on_host(precision).kernels.values():
+        case = Case(kernel, 9, 4, 5, RAGGED, False, has_start=False, logits=(-1e4, 0.0, 1.0, 1e4))
+        case.check(EXTREME)
