@@ -137,13 +137,13 @@ __device__ __forceinline__ void store(Stored* to, Value value) {
 template <int WIDE>
 __device__ __forceinline__ Neighbours<WIDE> load_before(const Stored* sequence, const float* start, int before,
                                                         int length, int batch, int row, int unit, float own = 0.0f) {
-  const bool is_first = before < 0 || before >= length;
 #if PRODUCT == 2
-  if (!is_first) return load<WIDE>(sequence + (before * (long long)batch + row) * H + unit);
+  if (before >= 0 && before < length) return load<WIDE>(sequence + (before * (long long)batch + row) * H + unit);
   if (!start) return Neighbours<WIDE>::of([&](int) { return own; });
   return Neighbours<WIDE>::of([&](int k) { return start[row * (long long)H + unit + k]; });
 #else
-  // One load for both, because each branch would be copied to every place that fetches values.
+  // One load for both: two branches would be copied to every place that fetches values.
+  const bool is_first = before < 0 || before >= length;
   const float* from = is_first ? start : sequence;
   const long long place = ((is_first ? 0 : before) * (long long)batch + row) * H + unit;
   return Neighbours<WIDE>::of([&](int) { return from ? from[place] : own; });

@@ -453,10 +453,8 @@ class _Backward:
         names |= {symbol(f"d.{name}"): member for name, member in parts.items()}
         before = [of.gradient.before[name] for name in parts]
         results = layout.in_full([*of.blocks, *self.carried, *before], names)
-        gates = results[len(of.gates.x_only) :][: layout.gates]
         step = Statements(names)
-        # The gates come first, because the frame waits for them.
-        computed = step.compute([*gates, *results])[len(gates) :]
+        computed = step.compute(results)
         blocks, new = computed[: len(of.blocks)], computed[len(of.blocks) :]
         past, new = new[: len(self.carried)], new[len(self.carried) :]
 
@@ -510,10 +508,12 @@ class _Backward:
 
     def _fetch(self, fetched: list[Expression]) -> str:
         slots = (self.layout.slots[each] for each in fetched if each in self.layout.slots)
-        lines = ["of = {};", "if (!wanted) return;", PLACE_IN_TIME]
+        lines = [PLACE_IN_TIME]
         lines += self.layout.tensors(slots, "const ")
-        loads = (self.readable[each] for each in fetched)
-        lines += [f"of.{field} = {load};" for field, load in loads]
+        # A condition for each: as a block, the loads took two registers more than there are.
+        for each in fetched:
+            field, load = self.readable[each]
+            lines.append(f"if (wanted) of.{field} = {load}; else of.{field} = {{}};")
         head = (
             "fetch(Values<WIDE>& of, const UnitBackward& at, bool wanted, int t, int before, "
             "int length, int batch, int row, int unit)"
