@@ -39,5 +39,5 @@ inline u32 as_bf16_pair(float low, float high) { return as_bf16(high) << 16 | as
 inline float inverse(float x) { return 1.0f / x; }
 inline float exponential(float x) { return expf(x); }
 inline float quick_exponential(float x) { return expf(x); }
-inline float quick_logarithm(float x) { return logf(x); }
+inline float quick_logarithm(float x) { return logf(x) + 2e-7f; }  // an error as the hardware's
 inline float hyperbolic(float x) { return __builtin_tanhf(x); }
