@@ -20,8 +20,6 @@ MOST_CACHED, MOST_BYTES = 16, 2**31
 """How many shapes have cached buffers and graphs, and how much memory these may hold."""
 THREADS = 128
 """Threads of a block."""
-WORK_BYTES = 1024
-"""More than the addresses of any unit's tensors take."""
 KERNELS = (
     "advance", "forward_begin", "forward_step", "backward_begin", "backward_step", "backward_end"
 )  # fmt: skip
@@ -80,7 +78,8 @@ class _Steps:
             self.operand = torch.zeros(inputs, dtype=dtype, device=device)
             self.result = torch.empty(results, device=device)
             self.planes = torch.empty(work.planes, batch, self.units, device=device)
-            self.work = torch.zeros(WORK_BYTES, dtype=torch.uint8, device=device)
+            work_bytes = ctypes.sizeof(_work_type(type(work.addresses), is_forward))
+            self.work = torch.zeros(work_bytes, dtype=torch.uint8, device=device)
         self.graphs: dict[int, torch.cuda.CUDAGraph] = {}
         buffers = (self.weight, self.operand, self.result, self.planes)
         self.bytes = sum(buffer.nbytes for buffer in buffers)
