@@ -12,6 +12,7 @@ from rda.scan.cpu import native
 from rda.scan.cpu.build import BuildError
 from rda.scan.cuda import launching
 from rda.scan.cuda.choosing import WAYS
+from rda.scan.cuda.compiled import OnGpu, saved_blocks
 from rda.scan.cuda.launching import Layer
 from rda.scan.eager import Eager
 from rda.scan.passes import Call, Kernel
@@ -82,8 +83,10 @@ class Engine:
         """What runs the unit of this key on tensors of this dtype."""
         raise NotImplementedError
 
-    def saved_shapes(self, of: Derived, time: int, batch: int, units: int) -> Shapes:
-        """The shapes of `Results.saved` where it is kept."""
+    def saved_shapes(
+        self, of: Derived, precision: Precision, shape: tuple[int, int, int]
+    ) -> Shapes:
+        """The shapes of `Results.saved` where it is kept, for an output of this shape."""
         raise NotImplementedError
 
 
@@ -112,16 +115,15 @@ class OnGpus(Engine):
     def kernel(self, key: str, dtype: torch.dtype, precision: Precision) -> Kernel:
         return _on_gpu(self.name, key, precision)
 
-    def saved_shapes(self, of: Derived, time: int, batch: int, units: int) -> Shapes:
-        from rda.scan.cuda.compiled import saved_blocks
-
-        return [(time, batch, blocks * units) for blocks in saved_blocks(of)]
+    def saved_shapes(
+        self, of: Derived, precision: Precision, shape: tuple[int, int, int]
+    ) -> Shapes:
+        time, batch, units = shape
+        return [(time, batch, blocks * units) for blocks in saved_blocks(of, precision)]
 
 
 @cache
 def _on_gpu(name: str, key: str, precision: Precision) -> Kernel:
-    from rda.scan.cuda.compiled import OnGpu
-
     return OnGpu(derived(key), WAYS[name].run, precision)
 
 
@@ -144,7 +146,10 @@ class OnCpu(Engine):
             raise BuildError(found)
         return found
 
-    def saved_shapes(self, of: Derived, time: int, batch: int, units: int) -> Shapes:
+    def saved_shapes(
+        self, of: Derived, precision: Precision, shape: tuple[int, int, int]
+    ) -> Shapes:
+        time, batch, units = shape
         return [(time, batch, max(len(of.kept.values), 1) * units)]
 
 
@@ -160,8 +165,10 @@ class InPlainTorch(Engine):
     def kernel(self, key: str, dtype: torch.dtype, precision: Precision) -> Kernel:
         return Eager(derived(key))
 
-    def saved_shapes(self, of: Derived, time: int, batch: int, units: int) -> Shapes:
-        return [(len(of.kept.values), time, batch, units)]
+    def saved_shapes(
+        self, of: Derived, precision: Precision, shape: tuple[int, int, int]
+    ) -> Shapes:
+        return [(len(of.kept.values), *shape)]
 
 
 class Reference(Engine):

@@ -271,7 +271,7 @@ def _(*arguments: Any) -> list[Tensor]:
     if keep:
         of = derived(call.key)
         shapes: list[tuple[int, ...]] = [sequence] * len(of.kept.sequences)
-        shapes += ENGINES[engine].saved_shapes(of, *sequence)
+        shapes += ENGINES[engine].saved_shapes(of, precision, sequence)
         shapes = [sequence, *shapes] if dtype != input.dtype else shapes
         found += [input.new_empty(shape, dtype=dtype) for shape in shapes]
     return found

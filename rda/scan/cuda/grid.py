@@ -8,7 +8,7 @@ import torch
 
 from rda.scan.cuda import launching, steps
 from rda.scan.cuda.driver import Module
-from rda.scan.cuda.launching import Constants, Layer, Pass, Pointer, pointer
+from rda.scan.cuda.launching import Constants, Layer, Pass, Pointer, UnitText, pointer
 from rda.scan.tracing import constant_when_traced
 
 CHAIN, CHAINS = 128, 2
@@ -115,7 +115,12 @@ def _layout_on(device: int, units: int, gates: int, direction: str) -> Layout:
 
 @cache
 def _module(
-    device: int, layout: Layout, direction: str, unit: str, units: int, unit_constants: Constants
+    device: int,
+    layout: Layout,
+    direction: str,
+    unit: str | UnitText,
+    units: int,
+    unit_constants: Constants,
 ) -> Module:
     constants = (
         ("H", units),
@@ -165,5 +170,5 @@ def run(work: Pass) -> None:
 
 def _is_aligned(work: Pass) -> bool:
     """Whether four bf16 can be read at once: a caller's tensor may start at any address."""
-    addresses = [getattr(work.addresses, name) or 0 for name, *_ in work.addresses._fields_]
-    return not any(address % 8 for address in (*addresses, pointer(work.projected).value or 0))
+    addresses = (*launching.addresses_in(work.addresses), pointer(work.projected).value or 0)
+    return not any(address % 8 for address in addresses)

@@ -76,6 +76,8 @@ struct UnitGradient : GradientKept {
     Neighbours<WIDE> d_out, h_before, r, z, n, product;
   };
 
+  __device__ __forceinline__ void prepare(const UnitBackward&, bool, int) {}
+
   __device__ __forceinline__ void start(const UnitBackward& at, bool active, int row, int unit) {
     const long long place = row * (long long)H + unit;
     d_last = active && at.d_h ? at.d_h[place] : 0.0f;

@@ -30,11 +30,21 @@ class Sizes(ctypes.Structure):
     _fields_ = (("time", ctypes.c_int), ("batch", ctypes.c_int), ("reverse", ctypes.c_int))
 
 
+class UnitText(NamedTuple):
+    """The CUDA text of a unit in one precision. Units with the same text share their kernels."""
+
+    name: str
+    text: str
+    planes: int
+    """The most float32 values that the unit carries from step to step in either pass."""
+
+
 class Pass(NamedTuple):
     """The forward or backward pass of one unit over a whole sequence, for an engine to run."""
 
     direction: Literal["forward", "backward"]
-    unit: str
+    unit: str | UnitText
+    """The name of a unit's CUDA file, or its generated text."""
     precision: str
     constants: Constants
     """Constants that the unit's CUDA text is compiled with."""
@@ -58,6 +68,10 @@ class Pass(NamedTuple):
     @property
     def gates(self) -> int:
         return self.weight.shape[0] // self.weight.shape[1]
+
+    @property
+    def planes(self) -> int:
+        return 3 if isinstance(self.unit, str) else self.unit.planes
 
     def arguments(self) -> tuple[Any, ...]:
         """The arguments of a kernel that runs the whole sequence, in order."""
@@ -84,6 +98,13 @@ def structure(name: str, fields: str) -> type[ctypes.Structure]:
 def pointer(tensor: Tensor | None) -> Pointer:
     """The address of the tensor's data; null for None."""
     return Pointer(_address(tensor))
+
+
+def addresses_in(given: ctypes.Structure) -> Iterator[int]:
+    """All addresses in a struct of pointers and arrays of pointers."""
+    for name, *_ in given._fields_:
+        value = getattr(given, name)
+        yield from (each or 0 for each in (value if isinstance(value, ctypes.Array) else (value,)))
 
 
 def pointers(*tensors: Tensor | None) -> Iterator[int]:
@@ -180,7 +201,9 @@ extern "C" __device__ int shared_bytes[1] = {{{more_than_half}}};
 def on_device(tensor: Tensor) -> AbstractContextManager[object]:
     """Make the tensor's GPU the current device; costs nothing if it already is."""
     index = tensor.device.index
-    return nullcontext() if torch._C._cuda_getDevice() == index else torch.cuda.device(index)
+    if index is None or torch._C._cuda_getDevice() == index:
+        return nullcontext()
+    return torch.cuda.device(index)
 
 
 def product_for(dtype: torch.dtype, units: int) -> str:
@@ -257,7 +280,7 @@ FRAMES = {
 def module(
     device: int,
     frame: str,
-    unit: str,
+    unit: str | UnitText,
     precision: str,
     constants: Constants,
     kernels: tuple[str, ...],
@@ -267,10 +290,21 @@ def module(
 
     `generated` is CUDA text that is inserted before the last file.
     """
-    *leading, last = ("functions", unit, *FRAMES[frame])
-    folder = Path(__file__).parent
-    texts = [(folder / f"{name}.cu").read_text() for name in leading]
-    source = "".join([*texts, generated, (folder / f"{last}.cu").read_text()])
+    text = source(frame, unit, generated)
     values = {"PRODUCT": PRODUCTS[precision], **dict(constants)}
     architecture = torch.cuda.get_device_capability(device)
-    return Module(nvrtc.compiled(source, values, architecture), kernels)
+    return Module(nvrtc.compiled(text, values, architecture), kernels)
+
+
+def source(frame: str, unit: str | UnitText, generated: str = "") -> str:
+    """The CUDA text of one unit in one engine. A compiler's message names the file and the line."""
+    *leading, last = FRAMES[frame]
+    of_unit = _file(unit) if isinstance(unit, str) else (f"{unit.name}, generated", unit.text)
+    pieces = [_file("hardware"), _file("functions"), of_unit, *map(_file, leading)]
+    pieces += [("generated", generated), _file(last)]
+    return "".join(f'#line 1 "{name}"\n{text}\n' for name, text in pieces if text)
+
+
+def _file(name: str) -> tuple[str, str]:
+    path = Path(__file__).parent / f"{name}.cu"
+    return path.name, path.read_text()

@@ -80,6 +80,8 @@ struct UnitGradient : GradientKept {
     Neighbours<WIDE> d_out, c, c_before, i, f, g, o;
   };
 
+  __device__ __forceinline__ void prepare(const UnitBackward&, bool, int) {}
+
   __device__ __forceinline__ void start(const UnitBackward& at, bool active, int row, int unit) {
     const long long place = row * (long long)H + unit;
     d_last = active && at.d_h ? at.d_h[place] : 0.0f;

@@ -12,26 +12,13 @@
 // left for 1 - o^2.
 #define OUTPUT_AGAIN (OUTPUT_TANH && PRODUCT == 2)
 
-// log(1 + e^-|x|) with an error of 2e-7, which is no more than the rounding error of a sum of this
-// size.
-__device__ __forceinline__ float quick_rise(float x) { return __logf(1.0f + __expf(-fabsf(x))); }
-
-__device__ __forceinline__ float rise(float x) { return PRODUCT == 2 ? quick_rise(x) : log1pf(expf(-fabsf(x))); }
-
-__device__ __forceinline__ float log_sigmoid(float x) { return fminf(x, 0.0f) - rise(x); }
-
-__device__ __forceinline__ float softplus(float x) { return fmaxf(x, 0.0f) + log1pf(__expf(-fabsf(x))); }
-
-#define SMALLEST 1.17549435e-38f
-#define INFINITE __int_as_float(0x7f800000)
-
 __device__ __forceinline__ float log_attention(float x) {
 #if ATTENTION == 0
   return x;
 #elif ATTENTION == 1
-  return x < SMALLEST ? -INFINITE : logf(x);
+  return log_relu(x);
 #elif ATTENTION == 2
-  return x < -20.0f ? x - 0.5f * __expf(x) : logf(softplus(x));
+  return log_softplus(x);
 #else
   return log_sigmoid(x);
 #endif
@@ -40,9 +27,9 @@ __device__ __forceinline__ float log_attention(float x) {
 // The derivative of log_attention.
 __device__ __forceinline__ float attention_slope(float x) {
 #if ATTENTION == 1
-  return x < SMALLEST ? 0.0f : 1.0f / x;
+  return slope_of_log_relu(x);
 #elif ATTENTION == 2
-  return x < -20.0f ? 1.0f - 0.5f * __expf(x) : sigmoid(x) / softplus(x);
+  return slope_of_log_softplus(x);
 #else
   return sigmoid(-x);
 #endif
@@ -175,6 +162,8 @@ struct UnitGradient : GradientKept {
   struct Values {
     Neighbours<WIDE> d_out, out, r, r_before, u, tanh_g, p, slope, gamma_slope;
   };
+
+  __device__ __forceinline__ void prepare(const UnitBackward&, bool, int) {}
 
   __device__ __forceinline__ void start(const UnitBackward& at, bool active, int row, int unit) {
     const long long place = row * (long long)H + unit;
