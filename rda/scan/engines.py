@@ -124,7 +124,7 @@ class OnGpus(Engine):
 
 @cache
 def _on_gpu(name: str, key: str, precision: Precision) -> Kernel:
-    return OnGpu(derived(key), WAYS[name].run, precision)
+    return OnGpu(derived(key, precision == "bf16"), WAYS[name].run, precision)
 
 
 class OnCpu(Engine):

@@ -269,7 +269,7 @@ def _(*arguments: Any) -> list[Tensor]:
     found = [input.new_empty(sequence)]
     found += [input.new_empty((1, batch, units), dtype=wide) for _ in call.unit.parts]
     if keep:
-        of = derived(call.key)
+        of = derived(call.key, precision == "bf16")
         shapes: list[tuple[int, ...]] = [sequence] * len(of.kept.sequences)
         shapes += ENGINES[engine].saved_shapes(of, precision, sequence)
         shapes = [sequence, *shapes] if dtype != input.dtype else shapes

@@ -34,10 +34,10 @@ class Gates(NamedTuple):
 
 
 class Derived:
-    """What follows from a unit's definition."""
+    """What follows from a unit's definition; `in_half` where sequences are stored in bfloat16."""
 
-    def __init__(self, unit: Unit) -> None:
-        self.unit = unit
+    def __init__(self, unit: Unit, in_half: bool = False) -> None:
+        self.unit, self.in_half = unit, in_half
         self.traced: Traced = unit.traced
 
     @cached_property
@@ -49,7 +49,7 @@ class Derived:
     def kept(self) -> Kept:
         """What the forward pass keeps."""
         sums = [part.name for part in self.unit.parts if part.is_sum]
-        return keeping.choose(self.traced, self.gradient, sums)
+        return keeping.choose(self.traced, self.gradient, sums, self.in_half)
 
     @cached_property
     def gates(self) -> Gates:

@@ -31,6 +31,6 @@ def find(key: str) -> Unit:
 
 
 @cache
-def derived(key: str) -> Derived:
+def derived(key: str, in_half: bool = False) -> Derived:
     """What follows from the definition of the unit of this key, found out once."""
-    return Derived(find(key))
+    return Derived(find(key), in_half)

@@ -54,8 +54,9 @@ class OnHost:
 
     def __init__(self, units, precision, width, wide=1, *, records_first=False):
         self.records_first = records_first
+        in_half = precision == "bf16"
         self.kernels = {
-            name: OnGpu(Derived(unit), self.run, precision) for name, unit in units.items()
+            name: OnGpu(Derived(unit, in_half), self.run, precision) for name, unit in units.items()
         }
         texts = tuple(dict.fromkeys(kernel.unit for kernel in self.kernels.values()))
         self.places = {text: place for place, text in enumerate(texts)}
