@@ -195,6 +195,8 @@ class _Baseline(nn.RNNBase):
         steps = input.shape[1 if self.batch_first else 0] if data is input else self._fewest_steps
         if data.device.type == "cpu" and steps < self._fewest_steps:
             return TORCH
+        if data.is_cuda and compute_dtype(data, self.weight_hh_l0) == torch.float16:
+            return TORCH  # which multiplies in float16 where ours would in tf32
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", EngineWarning)
             chosen = choose("auto", self._work(input, states))

@@ -107,7 +107,7 @@ class OnGpus(Engine):
         return WAYS[self.name].slower(layer)
 
     def precision(self, layer: Layer) -> Precision:
-        return layer.precision  # type: ignore[return-value]
+        return layer.precision
 
     def products(self, precision: Precision) -> AbstractContextManager[Any]:
         return launching.products(precision)

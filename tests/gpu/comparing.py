@@ -167,9 +167,9 @@ def check_op(engine, units, dtype):
     tensors = [t.to("cuda", torch.float32) for t in draw(5, 3, units, 4, RDA)]
     tensors = [t.to(dtype) if k < 4 else t for k, t in enumerate(tensors)]
     x, weight, input_weight, bias, r, l = (t.requires_grad_() for t in tensors)
-    arguments = (x, input_weight, bias, weight, r, l, None, "exp", "identity", "tanh", True, False)
+    call = (x, input_weight, bias, weight, [r, l], [], None, "RDA exp identity tanh", False)
     product = "bf16" if dtype == torch.bfloat16 else "fp32"
-    torch.library.opcheck(torch.ops.rda.scan, (*arguments, True, f"{engine} {product}"))
+    torch.library.opcheck(torch.ops.rda.scan, (*call, True, engine, product))
 
 
 def packed_error(engine, units, dtype):

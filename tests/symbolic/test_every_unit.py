@@ -2,11 +2,10 @@
 
 import pytest
 import torch
+from contract import assert_equal_to_reference, drawn
 from own_units import PLAIN, RDAS
 
 from rda.scan import op, reference
-from rda.scan.dispatch import key_of
-from rda.scan.passes import Call, Weights
 from rda.symbolic.functions import tanh
 from rda.units import Part, Unit
 
@@ -22,52 +21,6 @@ SHAPES = {
     "ragged": (9, 4, 40, RAGGED, False),
     "ragged and reversed": (9, 4, 8, RAGGED, True),
 }
-
-
-def drawn(unit, shape, dtype, *, starts=True, projects=True):
-    """A call with random tensors that need gradients."""
-    time, batch, width, lengths, reverse = shape
-    torch.manual_seed(0)
-
-    def tensor(*shape):
-        return torch.randn(*shape, dtype=dtype).div(shape[-1] ** 0.5).requires_grad_()
-
-    rows = len(unit.inputs) * width
-    weights = Weights(
-        tensor(rows, 3) if projects else None,
-        tensor(rows) if projects else None,
-        tensor(len(unit.recurrent) * width, width),
-        tuple(tensor(width) for _ in unit.weights),
-    )
-    start = tuple(tensor(batch, width) for _ in unit.parts) if starts else ()
-    input = tensor(time, batch, 3 if projects else rows)
-    return Call(unit, key_of(unit), input, weights, start, lengths, reverse)
-
-
-def in_float64(call):
-    return call.with_tensors(
-        [x if x is None else x.detach().double().requires_grad_() for x in call.tensors]
-    )
-
-
-def with_gradients(call, results):
-    torch.manual_seed(1)
-    directions = [torch.randn_like(x, dtype=torch.float32).to(x.dtype) for x in results]
-    given = [x for x in call.tensors if x is not None]
-    found = torch.autograd.grad(results, given, directions, allow_unused=True)
-    return [*results, *(torch.zeros(()) if x is None else x for x in found)]
-
-
-def assert_equal_to_reference(call, engine, tolerance):
-    found = with_gradients(call, op.scan(call, engine, "fp32"))
-    wide = in_float64(call)
-    exact = with_gradients(wide, reference.scan(wide))
-    for ours, theirs in zip(found, exact, strict=True):
-        ours, theirs = ours.detach().double(), theirs.detach()
-        finite = theirs.isfinite()  # a row without steps and without a start has no weight
-        assert torch.equal(ours[~finite], theirs[~finite])
-        scale = theirs[finite].abs().max().clamp(min=1.0)
-        assert (ours - theirs)[finite].abs().max() / scale < tolerance
 
 
 @pytest.mark.parametrize("engine", RUNNABLE)

@@ -98,7 +98,7 @@ class OnGpu:
         sizes: Sizes,
     ) -> None:
         Pass(
-            direction, self.unit, self.precision, (), projected, weights.recurrent, addresses,
+            direction, self.unit, self.precision, projected, weights.recurrent, addresses,
             lengths, sizes,
         ).queue(self.run)  # fmt: skip
 

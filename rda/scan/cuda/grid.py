@@ -8,7 +8,7 @@ import torch
 
 from rda.scan.cuda import launching, steps
 from rda.scan.cuda.driver import Module
-from rda.scan.cuda.launching import Constants, Layer, Pass, Pointer, UnitText, pointer
+from rda.scan.cuda.launching import Layer, Pass, Pointer, UnitText, pointer
 from rda.scan.tracing import constant_when_traced
 
 CHAIN, CHAINS = 128, 2
@@ -118,9 +118,8 @@ def _module(
     device: int,
     layout: Layout,
     direction: str,
-    unit: str | UnitText,
+    unit: UnitText,
     units: int,
-    unit_constants: Constants,
 ) -> Module:
     constants = (
         ("H", units),
@@ -128,7 +127,6 @@ def _module(
         ("CLUSTER", layout.cluster),
         ("STEPS", layout.steps),
         ("BACKWARD", int(direction == "backward")),
-        *unit_constants,
     )
     multiply = _multiply_text(layout.columns)
     return launching.module(device, "grid", unit, "bf16", constants, (direction,), multiply)
@@ -161,7 +159,7 @@ def run(work: Pass) -> None:
         return
     device = work.weight.device
     found = _layout_on(device.index, work.units, work.gates, work.direction)
-    module = _module(device.index, found, work.direction, work.unit, work.units, work.constants)
+    module = _module(device.index, found, work.direction, work.unit, work.units)
     memory = torch.zeros(256 + found.chunk_bytes, dtype=torch.uint8, device=device)
     board = Board(memory.data_ptr(), memory.data_ptr() + 256)
     arguments = (*work.arguments(), board)

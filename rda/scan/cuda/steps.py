@@ -59,7 +59,7 @@ class _Steps:
         device = work.weight.device
         padded = -(-self.units // 64) * 64  # cuBLAS is faster on rows of 1856 than of 1800
         constants = (
-            ("H", self.units), ("PADDED", padded), ("PLANES", work.planes), *work.constants
+            ("H", self.units), ("PADDED", padded), ("PLANES", work.unit.planes)
         )  # fmt: skip
         self.module = launching.module(
             device.index, "steps", work.unit, precision, constants, KERNELS
@@ -77,7 +77,7 @@ class _Steps:
             results = (batch, gates * padded) if is_forward else (gates, batch, padded)
             self.operand = torch.zeros(inputs, dtype=dtype, device=device)
             self.result = torch.empty(results, device=device)
-            self.planes = torch.empty(work.planes, batch, self.units, device=device)
+            self.planes = torch.empty(work.unit.planes, batch, self.units, device=device)
             work_bytes = ctypes.sizeof(_work_type(type(work.addresses), is_forward))
             self.work = torch.zeros(work_bytes, dtype=torch.uint8, device=device)
         self.graphs: dict[int, torch.cuda.CUDAGraph] = {}
@@ -200,7 +200,7 @@ def run(work: Pass) -> None:
         return
     weight, stream = work.weight, torch.cuda.current_stream().cuda_stream
     key = (
-        work.direction, work.unit, work.precision, work.constants, tuple(weight.shape),
+        work.direction, work.unit, work.precision, tuple(weight.shape),
         work.sizes.batch, weight.device, stream,
     )  # fmt: skip
     with _lock:
