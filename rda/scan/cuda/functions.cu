@@ -174,9 +174,6 @@ __device__ __forceinline__ float slope_of_tanh(float x) {
   return 4.0f * both.of * both.rest;
 }
 
-__device__ __forceinline__ float hyperbolic_slope(float x, float tanh_x) {
-  return PRODUCT == 2 ? slope_of_tanh(x) : 1.0f - tanh_x * tanh_x;
-}
 
 // log(1 + e^-|x|) with an error of 2e-7, which is no more than the rounding error of a sum of this
 // size.
