@@ -73,10 +73,10 @@ def self_test(engine: str, choices: Choices, device: str, dtype: torch.dtype) ->
     error = partial(_error, engine, choices, device, dtype)
     with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
         return max(
-            error(20, 5, few, ragged, reverse=False),
-            error(20, 5, few, ragged, reverse=True),
-            error(9, 1, many, None, reverse=False),
-            error(2, 2, few, None, reverse=False),
+            error((20, 5, few), ragged, reverse=False),
+            error((20, 5, few), ragged, reverse=True),
+            error((9, 1, many), None, reverse=False),
+            error((2, 2, few), None, reverse=False),
         )
 
 
@@ -85,12 +85,11 @@ def _error(
     choices: Choices,
     device: str,
     dtype: torch.dtype,
-    time: int,
-    batch: int,
-    units: int,
+    shape: tuple[int, int, int],
     lengths: Tensor | None,
     reverse: bool,
 ) -> float:
+    time, batch, units = shape
     generator = torch.Generator().manual_seed(0)
 
     def draw(*shape: int) -> Tensor:

@@ -30,7 +30,7 @@ def scan(call: Call, engine: str, precision: Precision) -> tuple[Tensor, ...]:
         # A program that is traced for later may run without gradients, so it keeps nothing for a
         # backward pass. If there is one after all, it runs the forward pass again.
         keep = is_differentiated(call.tensors) and not is_traced_for_later()
-        found = scan_op(*_of_op(call), call.reverse, keep, engine, precision)
+        found = scan_op(*_of_op(call), keep, engine, precision)
         return tuple(found[:results])
     if is_differentiated(call.tensors):
         blank = call.with_tensors([None] * len(call.tensors))._replace(lengths=None)
@@ -200,22 +200,13 @@ def _of_op(call: Call) -> tuple[Any, ...]:
     weights = call.weights
     return (
         call.input, weights.input, weights.bias, weights.recurrent, list(call.start),
-        list(weights.of_units), call.lengths, call.key,
+        list(weights.of_units), call.lengths, call.key, call.reverse,
     )  # fmt: skip
 
 
-def _call(
-    input: Tensor,
-    input_weight: Tensor | None,
-    bias: Tensor | None,
-    recurrent: Tensor,
-    start: list[Tensor],
-    of_units: list[Tensor],
-    lengths: Tensor | None,
-    unit: str,
-    reverse: bool,
-) -> Call:
+def _call(arguments: Sequence[Any]) -> Call:
     """The inverse of `_of_op`."""
+    input, input_weight, bias, recurrent, start, of_units, lengths, unit, reverse = arguments
     weights = Weights(input_weight, bias, recurrent, tuple(of_units))
     return Call(find(unit), unit, input, weights, tuple(start), lengths, reverse)
 
@@ -228,12 +219,12 @@ _CALL = (
 
 def _forward(*arguments: Any) -> list[Tensor]:
     *of_call, keep, engine, precision = arguments
-    return run_forward(_call(*of_call), engine, precision, keep)
+    return run_forward(_call(of_call), engine, precision, keep)
 
 
 def _backward(*arguments: Any) -> list[Tensor]:
     *of_call, kept, gradients, engine, precision, needs_input = arguments
-    call = _call(*of_call)
+    call = _call(of_call)
     found = run_backward(call, kept, gradients, engine, precision, needs_input)
     # An operator returns tensors, so an empty one stands for a gradient that there is not.
     dtype = stored_dtype(precision, state_dtype(call.input.dtype))
@@ -260,7 +251,7 @@ scan_backward_op = torch.library.custom_op(
 @scan_op.register_fake
 def _(*arguments: Any) -> list[Tensor]:
     *of_call, keep, engine, precision = arguments
-    call = _call(*of_call)
+    call = _call(of_call)
     input, units = call.input, call.weights.recurrent.shape[1]
     time, batch = input.shape[0], input.shape[1]
     wide = state_dtype(input.dtype)
@@ -280,7 +271,7 @@ def _(*arguments: Any) -> list[Tensor]:
 @scan_backward_op.register_fake
 def _(*arguments: Any) -> list[Tensor]:
     *of_call, _, _, _, precision, needs_input = arguments
-    call = _call(*of_call)
+    call = _call(of_call)
     input, weights = call.input, call.weights
     wide = state_dtype(input.dtype)
     dtype = stored_dtype(precision, wide)
@@ -298,7 +289,7 @@ def _(*arguments: Any) -> list[Tensor]:
 
 def _setup_context(ctx: Any, inputs: Sequence[Any], output: Sequence[Tensor]) -> None:
     *of_call, keep, engine, precision = inputs
-    call = _call(*of_call)
+    call = _call(of_call)
     parts = len(call.unit.parts)
     blank = call.with_tensors([None] * len(call.tensors))._replace(lengths=None)
     _remember(ctx, blank, call.lengths, call.tensors, (output[0], *output[1 + parts :]))
@@ -312,10 +303,10 @@ def _backward_of_op(ctx: Any, gradients: Sequence[Tensor | None]) -> tuple[Any, 
     ) -> Sequence[Tensor | None]:
         parts = len(call.unit.parts)
         if not ctx.kept:
-            output, *rest = scan_op(*_of_op(call), call.reverse, True, ctx.engine, ctx.precision)
+            output, *rest = scan_op(*_of_op(call), True, ctx.engine, ctx.precision)
             kept = [output, *rest[parts:]]
         found: Sequence[Tensor] = scan_backward_op(
-            *_of_op(call), call.reverse, list(kept), list(gradients), *others
+            *_of_op(call), list(kept), list(gradients), *others
         )
         return found
 

@@ -9,7 +9,8 @@ from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
-from rda.scan.cuda.statements import (
+from rda.symbolic import functions
+from rda.symbolic.cuda import (
     Statements,
     SumText,
     function,
@@ -20,7 +21,6 @@ from rda.scan.cuda.statements import (
     struct,
     with_slopes_of_arguments,
 )
-from rda.symbolic import functions
 from rda.symbolic.expressions import (
     ADD,
     Expression,
