@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 import rda
 from rda.functional import scan
-from rda.scan.cuda.choosing import WAYS
+from rda.scan.engines import ON_GPUS
 from rda.training.precision import matmul_precision
 
 DTYPES = {
@@ -66,7 +66,7 @@ class FlashLSTM(nn.Module):
         return "flashrnn"
 
 
-ENGINES = tuple(WAYS)
+ENGINES = ON_GPUS
 """The engines for GPUs."""
 
 SUBJECTS: dict[str, Callable[[int, int], nn.Module]] = {

@@ -22,7 +22,7 @@ from rda.precision import autocast_casts, autocast_off, compute_dtype, in_dtype,
 from rda.scan.checks import check_lengths
 from rda.scan.cuda.launching import Layer, product_for
 from rda.scan.dispatch import EngineUnavailableError, EngineWarning, choose, scan_layer
-from rda.scan.engines import ENGINES, Work
+from rda.scan.engines import ON_GPUS, Work
 from rda.scan.passes import Call, Weights
 from rda.stacking import run_stack
 from rda.units import Unit
@@ -31,7 +31,7 @@ from rda.units.known import register
 EngineName = Literal["auto", "torch", "block", "cuda", "grid", "graph", "cpu", "eager", "reference"]
 TORCH: Final = "torch"
 """The engine that is torch's own implementation: cuDNN on a GPU."""
-QUICKER_THAN_TORCH = [name for name, each in ENGINES.items() if each.few_launches] + ["cpu"]
+QUICKER_THAN_TORCH = (*ON_GPUS, "cpu")
 
 
 def _packed(states: list[Tensor]) -> Any:

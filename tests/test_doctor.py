@@ -6,7 +6,6 @@ import torch
 from rda.cli import main
 from rda.scan import engines
 from rda.scan.cpu import native
-from rda.scan.cuda.choosing import WAYS
 
 
 @pytest.mark.needs_compiler
@@ -15,7 +14,7 @@ def test_a_healthy_machine(capsys):
     told = capsys.readouterr().out
     assert "250 units, batch 100, 1000 steps on cpu: engine cpu" in told
     for name in engines.ENGINES:
-        verdict = "cannot serve: it runs on an NVIDIA GPU" if name in WAYS else "right"
+        verdict = "cannot serve: it runs on an NVIDIA GPU" if name in engines.ON_GPUS else "right"
         assert f"\n{name:<11} {verdict}" in told
     assert torch.__version__ in told
 

@@ -1,5 +1,6 @@
 """The engines: what each one is, when it can run a call, and the kernel with which it does."""
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from typing import Any, Literal, NamedTuple
@@ -10,8 +11,7 @@ from torch import Tensor
 from rda.precision import Precision, state_dtype
 from rda.scan.cpu import native
 from rda.scan.cpu.build import BuildError
-from rda.scan.cuda import launching
-from rda.scan.cuda.choosing import WAYS
+from rda.scan.cuda import block, choosing, grid, launching, onchip, steps
 from rda.scan.cuda.compiled import OnGpu, saved_blocks
 from rda.scan.cuda.launching import Layer
 from rda.scan.eager import Eager
@@ -23,6 +23,7 @@ from rda.units.known import derived
 
 EngineName = Literal["auto", "block", "cuda", "grid", "graph", "cpu", "eager", "reference"]
 Shapes = list[tuple[int, ...]]
+Reason = Callable[[Layer], str | None]
 
 
 class Obstacle(NamedTuple):
@@ -52,9 +53,6 @@ class Work(NamedTuple):
 
 class Engine:
     """One way to run a unit over time."""
-
-    few_launches = False
-    """Whether a sequence is a few launches, so that a CUDA graph of a training step is short."""
 
     def __init__(self, name: str, description: str) -> None:
         self.name, self.description = name, description
@@ -91,20 +89,24 @@ class Engine:
 
 
 class OnGpus(Engine):
-    """A way to run a unit in kernels of CUDA."""
+    """A way to run a unit in kernels of CUDA.
 
-    few_launches = True
+    `frame` is the module of the engine: its `obstacle` and its `run`.
+    """
+
+    def __init__(self, name: str, description: str, frame: Any, slower: Reason | None) -> None:
+        super().__init__(name, description)
+        self.frame, self._slower = frame, slower
 
     def obstacle(self, work: Work) -> Obstacle | None:
-        reason = WAYS[self.name].obstacle(work.layer)
+        reason = self.frame.obstacle(work.layer)
         if reason is not None:
-            # "graph" is the last engine for GPUs: without it a slow one runs, so "auto" warns.
-            on_gpu = work.layer.device.type == "cuda"
-            return Obstacle(reason, self.name == "graph" and on_gpu)
+            # The last engine for GPUs is never slower: without it a slow one runs, so "auto" warns.
+            return Obstacle(reason, self._slower is None and work.layer.device.type == "cuda")
         return super().obstacle(work)
 
     def slower(self, layer: Layer) -> str | None:
-        return WAYS[self.name].slower(layer)
+        return None if self._slower is None else self._slower(layer)
 
     def precision(self, layer: Layer) -> Precision:
         return layer.precision
@@ -113,7 +115,7 @@ class OnGpus(Engine):
         return launching.products(precision)
 
     def kernel(self, key: str, dtype: torch.dtype, precision: Precision) -> Kernel:
-        return _on_gpu(self.name, key, precision)
+        return _on_gpu(self.frame.run, key, precision)
 
     def saved_shapes(
         self, of: Derived, precision: Precision, shape: tuple[int, int, int]
@@ -123,8 +125,8 @@ class OnGpus(Engine):
 
 
 @cache
-def _on_gpu(name: str, key: str, precision: Precision) -> Kernel:
-    return OnGpu(derived(key, precision == "bf16"), WAYS[name].run, precision)
+def _on_gpu(run: launching.Run, key: str, precision: Precision) -> Kernel:
+    return OnGpu(derived(key, precision == "bf16"), run, precision)
 
 
 class OnCpu(Engine):
@@ -194,16 +196,26 @@ ENGINES: dict[str, Engine] = {
     engine.name: engine
     for engine in (
         OnGpus(
-            "block", "one kernel for the whole sequence, a block for every few rows, in float32"
+            "block",
+            "one kernel for the whole sequence, a block for every few rows, in float32",
+            block,
+            choosing.block_is_slower,
         ),
         OnGpus(
-            "cuda", "one kernel for the whole sequence, the weights on chip in a cluster of blocks"
+            "cuda",
+            "one kernel for the whole sequence, the weights on chip in a cluster of blocks",
+            onchip,
+            choosing.cluster_is_slower,
         ),
         OnGpus(
             "grid",
             "one kernel for the whole sequence, the weights on chip all over the GPU, in bf16",
+            grid,
+            choosing.grid_is_slower,
         ),
-        OnGpus("graph", "a product and a kernel for every step, replayed as CUDA graphs"),
+        OnGpus(
+            "graph", "a product and a kernel for every step, replayed as CUDA graphs", steps, None
+        ),
         OnCpu("cpu", "compiled C++, vectorised, the batch split over threads"),
         InPlainTorch("eager", "plain PyTorch with the derived backward pass, on any device"),
         Reference(
@@ -212,3 +224,6 @@ ENGINES: dict[str, Engine] = {
     )
 }
 """Every engine by name, in the order in which "auto" tries them."""
+
+ON_GPUS = tuple(name for name, engine in ENGINES.items() if isinstance(engine, OnGpus))
+"""Those that run a sequence in a few launches: a CUDA graph of a training step stays short."""

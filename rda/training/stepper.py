@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Generator, Tensor
 
-from rda.scan.engines import ENGINES
+from rda.scan.engines import ON_GPUS
 from rda.settings import Recipe
 from rda.tasks import Batch, Part, Source
 from rda.training.cuda_graph import CudaGraph
@@ -24,7 +24,7 @@ SAMPLE = 120
 """Characters that a model of text writes after an evaluation."""
 NORM_WINDOW = 100
 """The running mean of the gradients' norm forgets at this many steps."""
-GRAPHED_ENGINES = (*(name for name, each in ENGINES.items() if each.few_launches), "cuDNN")
+GRAPHED_ENGINES = (*ON_GPUS, "cuDNN")
 """Engines whose training step is recorded as a CUDA graph. A Python loop over time has thousands
 of launches, and its graph would be too long."""
 

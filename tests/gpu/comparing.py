@@ -7,8 +7,8 @@ import rda
 from rda.activations import Choices
 from rda.baselines import GRU, LSTM
 from rda.equations import LogState
-from rda.scan.cuda.choosing import WAYS
 from rda.scan.dispatch import scan
+from rda.scan.engines import ON_GPUS
 
 RDA = Choices()
 RWA = Choices("exp", "tanh", "identity", discount=False)
@@ -222,6 +222,6 @@ def baseline_error(name, product, time, batch, units, bias=True, **options):
     layer = layer.to("cuda", dtype)
     exact.load_state_dict(layer.state_dict())  # the weights after rounding
     x, states = x.to(dtype), [state.to(dtype) for state in states]
-    assert layer.engine_for(x.cuda()) in WAYS
+    assert layer.engine_for(x.cuda()) in ON_GPUS
     found = _results(layer, x, states, dtype, "cuda")
     return distance(found, _results(exact.double(), x, states, torch.float64, "cpu"))
