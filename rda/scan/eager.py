@@ -41,7 +41,7 @@ class Eager:
         output = empty(input, time, batch, units)
         kept = of.kept if keep else of.kept._replace(sequences=(), values=())
         sequences = [empty(input, time, batch, units) for _ in kept.sequences]
-        saved = empty(input, len(kept.values), time, batch, units)
+        saved = empty(input, time, batch, max(len(kept.values), 1) * units)
         going_on = None if lengths is None else running(lengths, input).unbind(0)
         own = dict(zip(traced.weights.values(), weights.of_units, strict=True))
         state = list(of.unit.filled(start, output[0]))
@@ -63,8 +63,8 @@ class Eager:
                 new_h = torch.where(going_on[t], new_h, h)
                 o = torch.where(going_on[t], o, 0.0)
             state, h, output[t] = stepped, new_h, o
-            for k, value in enumerate(values_kept):
-                saved[k, t] = value
+            for place, value in zip(saved[t].split(units, 1), values_kept, strict=False):
+                place.copy_(value)
             for name, sequence in zip(kept.sequences, sequences, strict=True):
                 sequence[t] = state[list(traced.after).index(name)]
         if lengths is not None:
@@ -117,7 +117,7 @@ class Eager:
                 values[traced.before[name]] = self._before(
                     sequence, getattr(first, name), before, going_on if reverse else None
                 )
-            values |= dict(zip(of.kept.values, saved[:, t], strict=True))
+            values |= dict(zip(of.kept.values, saved[t].split(units, 1), strict=False))
             values |= {D_OUTPUT: d_output[t], D_HIDDEN: d_hidden}
             values |= dict(zip(parts, d_state, strict=True))
             found = evaluate(targets, values)

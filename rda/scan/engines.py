@@ -22,7 +22,6 @@ from rda.units import RDA, Unit
 from rda.units.known import derived
 
 EngineName = Literal["auto", "block", "cuda", "grid", "graph", "cpu", "eager", "reference"]
-Shapes = list[tuple[int, ...]]
 Reason = Callable[[Layer], str | None]
 
 
@@ -81,11 +80,9 @@ class Engine:
         """What runs the unit of this key on tensors of this dtype."""
         raise NotImplementedError
 
-    def saved_shapes(
-        self, of: Derived, precision: Precision, shape: tuple[int, int, int]
-    ) -> Shapes:
-        """The shapes of `Results.saved` where it is kept, for an output of this shape."""
-        raise NotImplementedError
+    def saved_blocks(self, of: Derived, precision: Precision) -> list[int]:
+        """How many blocks of (time, batch, hidden) each tensor of `Results.saved` has."""
+        return [max(len(of.kept.values), 1)]
 
 
 class OnGpus(Engine):
@@ -117,11 +114,8 @@ class OnGpus(Engine):
     def kernel(self, key: str, dtype: torch.dtype, precision: Precision) -> Kernel:
         return _on_gpu(self.frame.run, key, precision)
 
-    def saved_shapes(
-        self, of: Derived, precision: Precision, shape: tuple[int, int, int]
-    ) -> Shapes:
-        time, batch, units = shape
-        return [(time, batch, blocks * units) for blocks in saved_blocks(of, precision)]
+    def saved_blocks(self, of: Derived, precision: Precision) -> list[int]:
+        return saved_blocks(of, precision)
 
 
 @cache
@@ -148,12 +142,6 @@ class OnCpu(Engine):
             raise BuildError(found)
         return found
 
-    def saved_shapes(
-        self, of: Derived, precision: Precision, shape: tuple[int, int, int]
-    ) -> Shapes:
-        time, batch, units = shape
-        return [(time, batch, max(len(of.kept.values), 1) * units)]
-
 
 @constant_when_traced
 def _missing_kernel(key: str, dtype: torch.dtype) -> str | None:
@@ -166,11 +154,6 @@ class InPlainTorch(Engine):
 
     def kernel(self, key: str, dtype: torch.dtype, precision: Precision) -> Kernel:
         return Eager(derived(key))
-
-    def saved_shapes(
-        self, of: Derived, precision: Precision, shape: tuple[int, int, int]
-    ) -> Shapes:
-        return [(len(of.kept.values), *shape)]
 
 
 class Reference(Engine):

@@ -262,7 +262,8 @@ def _(*arguments: Any) -> list[Tensor]:
     if keep:
         of = derived(call.key, precision == "bf16")
         shapes: list[tuple[int, ...]] = [sequence] * len(of.kept.sequences)
-        shapes += ENGINES[engine].saved_shapes(of, precision, sequence)
+        blocks = ENGINES[engine].saved_blocks(of, precision)
+        shapes += [(time, batch, count * units) for count in blocks]
         shapes = [sequence, *shapes] if dtype != input.dtype else shapes
         found += [input.new_empty(shape, dtype=dtype) for shape in shapes]
     return found

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from rda.scan.cuda.launching import Pass, Pointer, Run, Sizes, UnitText, products
-from rda.scan.cuda.text import BACKWARD, FORWARD, Field, Layout, unit_text
+from rda.scan.addresses import structure
+from rda.scan.cuda.launching import Pass, Run, Sizes, UnitText, products
+from rda.scan.cuda.text import BACKWARD, FORWARD, Layout, unit_text
 from rda.scan.passes import Results, Weights
 
 if TYPE_CHECKING:
@@ -28,8 +29,8 @@ class OnGpu:
         name = type(of.unit).__name__
         self.unit = UnitText(name, unit_text(of, precision), layout.planes)
         self.extra = layout.extra
-        self._forward = _structure("UnitForward", FORWARD, layout)
-        self._backward = _structure("UnitBackward", BACKWARD, layout)
+        self._forward = structure("UnitForward", layout.fields(FORWARD))
+        self._backward = structure("UnitBackward", layout.fields(BACKWARD))
 
     def forward(
         self,
@@ -112,25 +113,3 @@ def saved_blocks(of: Derived, precision: Precision) -> list[int]:
 def _state(like: Tensor, *shape: int) -> Tensor:
     """A state is float32 whatever the dtype of the sequences."""
     return like.new_empty(shape, dtype=torch.float32)
-
-
-class _Addresses(ctypes.Structure):
-    """Filled with the addresses of tensors; None is null."""
-
-    def __init__(self, **given: Tensor | Sequence[Tensor | None] | None) -> None:
-        super().__init__(**{name: _address(each) for name, each in given.items()})
-
-
-def _structure(name: str, fields: Iterable[Field], layout: Layout) -> type[_Addresses]:
-    """The struct of this name in the unit's text."""
-    members = [
-        (field.name, Pointer * layout.counts[field.array] if field.array else Pointer)
-        for field in fields
-    ]
-    return type(name, (_Addresses,), {"_fields_": members})
-
-
-def _address(given: Tensor | Sequence[Tensor | None] | None) -> Any:
-    if isinstance(given, Tensor):
-        return given.data_ptr()
-    return None if given is None else tuple(map(_address, given))

@@ -162,12 +162,14 @@ class Layout:
         )
         return function("void", f"prepare(const {structure}& at, bool active, int unit)", lines)
 
+    def fields(self, fields: Iterable[Field]) -> dict[str, int]:
+        """The names of pointers, with their number where they are an array."""
+        return {field.name: self.counts[field.array] if field.array else 0 for field in fields}
+
     def structure(self, name: str, fields: Iterable[Field]) -> str:
-        counts = self.counts
-        sizes = (
-            (kind, name, f"[{counts[array]}]" if array else "") for kind, name, array in fields
-        )
-        return struct(name, indented(f"{kind} {field}{size};" for kind, field, size in sizes))
+        sizes = zip(fields, self.fields(fields).values(), strict=True)
+        lines = (f"{of.kind} {of.name}{f'[{size}]' if size else ''};" for of, size in sizes)
+        return struct(name, indented(lines))
 
 
 def unit_text(of: Derived, precision: str) -> str:
