@@ -3,7 +3,6 @@
 They run in our own engines where those can serve, otherwise in torch's implementation.
 """
 
-import warnings
 from collections.abc import Sequence
 from typing import Any, Final, Literal, get_args
 
@@ -21,7 +20,7 @@ from rda.packing import Packing
 from rda.precision import autocast_casts, autocast_off, compute_dtype, in_dtype, state_dtype
 from rda.scan.checks import check_lengths
 from rda.scan.cuda.launching import Layer, product_for
-from rda.scan.dispatch import EngineUnavailableError, EngineWarning, choose, scan_layer
+from rda.scan.dispatch import EngineUnavailableError, choose, scan_layer
 from rda.scan.engines import ON_GPUS, Work
 from rda.scan.passes import Call, Weights
 from rda.stacking import run_stack
@@ -197,9 +196,7 @@ class _Baseline(nn.RNNBase):
             return TORCH
         if data.is_cuda and compute_dtype(data, self.weight_hh_l0) == torch.float16:
             return TORCH  # which multiplies in float16 where ours would in tf32
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", EngineWarning)
-            chosen = choose("auto", self._work(input, states))
+        chosen = choose("auto", self._work(input, states), tell=False)
         return chosen if chosen in QUICKER_THAN_TORCH else TORCH
 
     def _work(self, input: Tensor | PackedSequence, states: Sequence[Tensor]) -> Work:
@@ -263,19 +260,22 @@ class _Baseline(nn.RNNBase):
         wide = state_dtype(dtype)
         directions = 2 if self.bidirectional else 1
         dropout = self.dropout if self.training else 0.0
+        weights_of = self.all_weights
 
         def run_group(k: int, below: Tensor) -> tuple[Tensor, list[Tensor]]:
-            weights = self._stored([in_dtype(weight, dtype) for weight in self.all_weights[k]])
+            weights = self._stored([in_dtype(weight, dtype) for weight in weights_of[k]])
             start = tuple(in_dtype(state[k], wide) for state in states)
             reverse = directions == 2 and k % 2 == 1
             call = Call(self._definition, self._key, below, weights, start, lengths, reverse)
-            output, *final = scan_layer(call, engine)
+            output, *final = scan_layer(call, engine, is_chosen=True)
             return output, final
 
         with autocast_off(sequence):
             sequence = in_dtype(sequence, dtype)
             output, finals = run_stack(sequence, self.num_layers, directions, dropout, run_group)
-            parts = (torch.cat(part) for part in zip(*finals, strict=True))
+            parts = finals[0]
+            if len(finals) > 1:
+                parts = [torch.cat(part) for part in zip(*finals, strict=True)]
             return output, [in_dtype(part, dtype) for part in parts]
 
     def extra_repr(self) -> str:
@@ -327,10 +327,12 @@ class GRU(_Baseline):
 
     def _stored(self, weights: Sequence[Tensor]) -> Weights:
         weight_ih, weight_hh, *biases = weights
+        r, z, n = weight_ih.chunk(3)
+        ordered = torch.cat((n, r, z))
         if not biases:
-            return Weights(weight_ih, None, weight_hh, (weight_hh.new_zeros(self.hidden_size),))
+            return Weights(ordered, None, weight_hh, (weight_hh.new_zeros(self.hidden_size),))
         (r, z, n), (r_h, z_h, n_h) = (bias.chunk(3) for bias in biases)
-        return Weights(weight_ih, torch.cat((r + r_h, z + z_h, n)), weight_hh, (n_h,))
+        return Weights(ordered, torch.cat((n, r + r_h, z + z_h)), weight_hh, (n_h,))
 
     def __init__(self, *args: Any, gate_bias: float = 0.0, **options: Any) -> None:
         if "proj_size" in options:

@@ -23,7 +23,9 @@ def structure(name: str, fields: Mapping[str, int]) -> type[Addresses]:
     return type(name, (Addresses,), {"_fields_": members})
 
 
-def _address(given: Given) -> Any:
-    if isinstance(given, Tensor):
-        return given.data_ptr()
-    return None if given is None else tuple(map(_address, given))
+def _address(given: Any) -> Any:
+    if given is None:
+        return None
+    # Not isinstance(given, Tensor): where the answer is no, torch takes microseconds to give it.
+    is_array = isinstance(given, list | tuple)
+    return tuple(map(_address, given)) if is_array else given.data_ptr()

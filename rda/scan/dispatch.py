@@ -89,22 +89,22 @@ def select(engine: str, input: Tensor, choices: Choices, *others: Tensor) -> Sel
     return _selected(engine, Work(layer, *unit_of(choices), (input, *others)))
 
 
-def choose(engine: str, work: Work) -> str:
-    """The name of the engine for this work."""
+def choose(engine: str, work: Work, tell: bool = True) -> str:
+    """The name of the engine for this work; `tell` where a slower one than could be is a loss."""
     layer = work.layer
     # Every call asks, mostly about the same few layers. Under tracing sizes may be symbols.
     known = work.key and not torch.compiler.is_compiling() and not is_transformed(work.tensors)
     if not known or not type(layer.units) is type(layer.batch) is int:
-        return _selected(engine, work).name
-    return _chosen(engine, layer, work.key)
+        return _selected(engine, work, tell).name
+    return _chosen(engine, layer, work.key, tell)
 
 
 @lru_cache(maxsize=4096)
-def _chosen(engine: str, layer: Layer, key: str) -> str:
-    return _selected(engine, Work(layer, find(key), key, ())).name
+def _chosen(engine: str, layer: Layer, key: str, tell: bool) -> str:
+    return _selected(engine, Work(layer, find(key), key, ()), tell).name
 
 
-def _selected(engine: str, work: Work) -> Selection:
+def _selected(engine: str, work: Work, tell: bool = True) -> Selection:
     check_engine_name(engine)
     if engine != "auto":
         obstacle = ENGINES[engine].obstacle(work)
@@ -120,7 +120,7 @@ def _selected(engine: str, work: Work) -> Selection:
         if reason is None:
             return Selection(name, "; ".join([*passed_over, candidate.description]))
         passed_over.append(f"not {name}: {reason}")
-        if obstacle is not None and obstacle.worth_telling and not torch.compiler.is_compiling():
+        if obstacle is not None and obstacle.worth_telling and tell:
             _tell_once(name, obstacle.reason)
     raise EngineUnavailableError("; ".join(passed_over))
 
@@ -129,7 +129,7 @@ _told: set[str] = set()
 
 
 def _tell_once(name: str, reason: str) -> None:
-    if reason not in _told:
+    if reason not in _told and not torch.compiler.is_compiling():
         _told.add(reason)
         warnings.warn(
             f"rda: the engine {name} cannot run here: {reason}. A slower one runs instead; name it "
@@ -180,8 +180,11 @@ def scan(
     return output, LogState(r[0].clone(), l[0].clone())  # not views of others
 
 
-def scan_layer(call: Call, engine: str) -> tuple[Tensor, ...]:
-    """The output of a call, and each part of the final state as (1, batch, hidden)."""
+def scan_layer(call: Call, engine: str, is_chosen: bool = False) -> tuple[Tensor, ...]:
+    """The output of a call, and each part of the final state as (1, batch, hidden).
+
+    With `is_chosen` the engine is one that `choose` has found for this work.
+    """
     input, lengths = call.input, call.lengths
     check_type("input", input, Tensor)
     lower = autocast_dtype(input)
@@ -190,16 +193,16 @@ def scan_layer(call: Call, engine: str) -> tuple[Tensor, ...]:
             cast = [None if x is None else x.to(lower) for x in call.tensors]
             call = call.with_tensors(cast)._replace(start=call.start)
         with autocast_off(input):
-            return scan_layer(call, engine)
+            return scan_layer(call, engine, is_chosen)
     check_call(call)
+    units = call.weights.recurrent.shape[1]
     if call.start:
-        check_state(call.start, call.unit, input, call.weights.recurrent.shape[1])
+        check_state(call.start, call.unit, input, units)
     if lengths is not None:
         check_lengths(lengths, input)
         # The padding may hold anything, even NaN, which must not reach a matrix product.
         call = call._replace(input=input.masked_fill(~running(lengths, input), 0.0))
-    work = Work.of(call)
-    chosen = choose(engine, work)
-    if chosen == "reference":
+    name = engine if is_chosen else choose(engine, Work.of(call))
+    if name == "reference":
         return reference.scan(call)
-    return op.scan(call, chosen, ENGINES[chosen].precision(work.layer))
+    return op.scan(call, name, ENGINES[name].precision(input.dtype, units))

@@ -68,8 +68,8 @@ class Engine:
         """Why "auto" should prefer a later engine, or None."""
         return None
 
-    def precision(self, layer: Layer) -> Precision:
-        """How it multiplies matrices."""
+    def precision(self, dtype: torch.dtype, units: int) -> Precision:
+        """How it multiplies matrices for a layer of so many units."""
         return "fp32"
 
     def products(self, precision: Precision) -> AbstractContextManager[Any]:
@@ -105,8 +105,8 @@ class OnGpus(Engine):
     def slower(self, layer: Layer) -> str | None:
         return None if self._slower is None else self._slower(layer)
 
-    def precision(self, layer: Layer) -> Precision:
-        return layer.precision
+    def precision(self, dtype: torch.dtype, units: int) -> Precision:
+        return launching.product_for(dtype, units)
 
     def products(self, precision: Precision) -> AbstractContextManager[Any]:
         return launching.products(precision)
