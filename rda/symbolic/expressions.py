@@ -82,6 +82,13 @@ class Expression:
     def __gt__(self, other: Scalar) -> Expression:
         return less(other, self)
 
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, int | float):
+            raise TypeError("a unit's step cannot ask whether a value is equal to a number")
+        return self is other
+
+    __hash__ = object.__hash__
+
     def __bool__(self) -> bool:
         raise TypeError(
             "a unit's step has no values while it is traced, so it cannot branch on one: "

@@ -48,6 +48,10 @@ class TestWhatAUnitMayNotDo:
         with pytest.raises(TypeError, match=r"cannot branch.*where\(condition, a, b\)"):
             self.traced(lambda self, x, h, s: (x.a if x.a > 0 else h.a,))
 
+    def test_ask_whether_a_value_is_a_number(self):
+        with pytest.raises(TypeError, match="equal to a number"):
+            self.traced(lambda self, x, h, s: (x.a if x.a == 0 else h.a,))
+
     def test_return_another_number_of_values(self):
         with pytest.raises(TypeError, match=r"Mine\.step should return 2 values, one for each"):
             self.traced(lambda self, x, h, s: (tanh(x.a),), ("h", "c"))
