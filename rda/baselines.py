@@ -163,7 +163,9 @@ class _Baseline(nn.RNNBase):
 
     def _forward_packed(self, input: PackedSequence, states: list[Tensor], name: str) -> Any:
         packing = Packing(input, type(self).__name__)
-        self.check_input(input.data, input.batch_sizes)
+        if states:
+            self.check_forward_args(input.data, _packed(states), input.batch_sizes)
+        self._check(input.data, states, input.batch_sizes)
         start = [packing.sort(state) for state in states]
         output, final = self._run(packing.pad(input.data), start, packing.lengths, name)
         return packing.pack(output), _packed([packing.unsort(part) for part in final])
@@ -237,9 +239,9 @@ class _Baseline(nn.RNNBase):
             return name
         return "cuDNN" if input.is_cuda and torch.backends.cudnn.enabled else "torch.nn"
 
-    def _check(self, input: Tensor, states: list[Tensor]) -> None:
+    def _check(self, input: Tensor, states: list[Tensor], sizes: Tensor | None = None) -> None:
         """The checks of nn.LSTM, and those that it leaves to cuDNN."""
-        self.check_input(input, None)
+        self.check_input(input, sizes)
         for tensor in (self.weight_hh_l0, *states):
             if tensor.device != input.device:
                 raise RuntimeError(

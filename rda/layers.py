@@ -1,5 +1,6 @@
 """RDA and RWA over sequences, with the interface of torch.nn.LSTM."""
 
+import copy
 import math
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -219,7 +220,7 @@ class Recurrent(SequenceLayer):
         )
 
     def _define(self, unit: Unit) -> None:
-        self.unit = unit
+        self.unit = unit = copy.copy(unit)  # later changes of the other one are not this layer's
         unit.traced  # noqa: B018 - raises where the unit does what it may not
         self._key = key_of(unit)
         finite = (part.name for part in unit.parts if math.isfinite(part.start))
@@ -227,6 +228,10 @@ class Recurrent(SequenceLayer):
 
     def _definition(self) -> tuple[Unit, str]:
         return self.unit, self._key
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)  # type: ignore[no-untyped-call]
+        self._key = key_of(self.unit)  # which another process may not know yet
 
     def extra_repr(self) -> str:
         return f"{type(self.unit).__name__}, {super().extra_repr()}"

@@ -59,7 +59,9 @@ def unit_of(choices: Choices) -> tuple[Unit, str]:
     made = (RDA if choices.discount else RWA)(
         *(name if isinstance(name, str) else function for name, function in resolved)
     )
-    return made, key_of(made)
+    # A program that is traced may run where nobody knows this unit.
+    is_traced = torch.compiler.is_compiling() or torch._C._get_tracing_state() is not None
+    return made, "" if is_traced else key_of(made)
 
 
 def named_unit(discount: bool, attention: str, hidden: str, output: str) -> tuple[Unit, str]:

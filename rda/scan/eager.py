@@ -4,7 +4,7 @@ It runs on any device, and on CPUs without a compiler. What the backward pass ne
 kept as it is for the compiled engines, and not the graph of autograd.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import torch
 from torch import Tensor
@@ -14,7 +14,7 @@ from rda.scan.memory import empty
 from rda.scan.passes import Results, Weights
 from rda.scan.ragged import running
 from rda.symbolic.derived import Derived
-from rda.symbolic.expressions import Expression, evaluate, symbol
+from rda.symbolic.expressions import Expression, evaluate, in_order, symbol
 from rda.symbolic.gradient import D_HIDDEN, D_OUTPUT
 
 
@@ -44,15 +44,17 @@ class Eager:
         saved = empty(input, time, batch, max(len(kept.values), 1) * units)
         going_on = None if lengths is None else running(lengths, input).unbind(0)
         own = dict(zip(traced.weights.values(), weights.of_units, strict=True))
-        state = list(of.unit.filled(start, output[0]))
-        h = of.unit.hidden(of.unit.state_type(*state))
+        nothing = torch.zeros_like(output[0])
+        state = list(of.unit.filled(start, nothing))
+        h = nothing + of.first_hidden(state, nothing)
         transposed = weights.recurrent.t()
         results = (*traced.after.values(), traced.hidden, traced.output, *kept.values)
+        constants = own | _numbers(results, nothing)
         for t in _times(time, reverse):
             gates = self._gates(projected[t], torch.mm(h, transposed), units)
             values: dict[Expression, Tensor] = dict(zip(of.gate_expressions, gates, strict=True))
-            values |= own | dict(zip(traced.before.values(), state, strict=True))
-            found = evaluate(results, values)
+            values |= constants | dict(zip(traced.before.values(), state, strict=True))
+            found = [nothing + each for each in evaluate(results, values)]
             stepped, (new_h, o), values_kept = (
                 found[: len(state)], found[len(state) : len(state) + 2], found[len(state) + 2 :],
             )  # fmt: skip
@@ -109,9 +111,10 @@ class Eager:
         known = self._sequences(sequences, output)
         gates = slice(len(of.gates.x_only) * units, sum(map(len, of.gates)) * units)
         targets = (*of.blocks, of.carried, *of.gradient.before.values())
+        constants = own | _numbers(targets, nothing)
         for t in _times(time, not reverse):
             before = t + 1 if reverse else t - 1
-            values: dict[Expression, Tensor] = {traced.output: output[t], **own}
+            values: dict[Expression, Tensor] = {traced.output: output[t], **constants}
             for name, sequence in known:
                 values[traced.after[name]] = sequence[t]
                 values[traced.before[name]] = self._before(
@@ -123,7 +126,7 @@ class Eager:
             found = evaluate(targets, values)
             row = d_blocks[t].split(units, 1)
             for block, gradient in zip(row, found, strict=False):
-                block.copy_(gradient) if isinstance(gradient, Tensor) else block.fill_(gradient)
+                block.copy_(gradient)
             carried, *d_before = found[len(row) :]
             if going_on is not None:
                 d_blocks[t].masked_fill_(~going_on[t], 0.0)
@@ -135,9 +138,9 @@ class Eager:
                 d_before = [torch.where(going_on[t], new, old) for new, old in pairs]
             d_hidden, d_state = arrived, d_before
         values = dict(zip(traced.before.values(), first, strict=True)) | {D_HIDDEN: d_hidden}
+        values |= _numbers(of.start_gradient.values(), nothing)
         values |= dict(zip(parts, d_state, strict=True))
-        d_start = evaluate(of.start_gradient.values(), values)
-        return d_blocks, [d.expand_as(output[0]).clone() for d in d_start]
+        return d_blocks, [nothing + d for d in evaluate(of.start_gradient.values(), values)]
 
     def _sequences(self, sequences: list[Tensor], output: Tensor) -> list[tuple[str, Tensor]]:
         """The parts of the state that are known at every step, by name."""
@@ -160,3 +163,9 @@ class Eager:
 
 def _times(time: int, reverse: bool) -> Iterator[int]:
     return reversed(range(time)) if reverse else iter(range(time))
+
+
+def _numbers(results: Iterable[Expression], like: Tensor) -> dict[Expression, Tensor]:
+    """The numbers in expressions, in the dtype of the others: torch would take its default."""
+    found = (each for each in in_order(results) if each.number is not None)
+    return {each: like.new_tensor(each.number) for each in found}

@@ -76,6 +76,7 @@ TEMPLATES: Mapping[str, str | Callable[[Printer, Expression], str]] = {
     "log_softplus": _log_softplus,
     "slope_of_log_softplus": _slope_of_log_softplus,
     "log_relu": "log_relu({0})",
+    "log_of_weight": "log_of_weight({0})",
     "slope_of_log_relu": "slope_of_log_relu({0})",
     "log_ratio": "log_ratio({0}, {1})",
     "blend": _blend,

@@ -101,6 +101,7 @@ TEMPLATES: Mapping[str, str | Callable[[Printer, Expression], str]] = {
     "log_softplus": "log_softplus({0})",
     "slope_of_log_softplus": "slope_of_log_softplus({0})",
     "log_relu": "log_relu({0})",
+    "log_of_weight": "log_of_weight({0})",
     "slope_of_log_relu": "slope_of_log_relu({0})",
     "log_ratio": _log_ratio,
     "blend": _blend,

@@ -63,6 +63,8 @@ class Derived:
 
         def is_sum(name: str) -> bool:
             blocks = {traced.x[name], traced.h[name]}
+            if blocks.intersection(results):
+                return False
             uses = set().union(*(users.get(block, set()) for block in blocks))
             return len(uses) == 1 and all(
                 one.function is ADD and {*one.arguments} == blocks for one in uses
@@ -146,20 +148,25 @@ class Derived:
         """The h of every step, from what is kept."""
         traced = self.traced
         known = {traced.after[n]: s for n, s in zip(self.kept.sequences, sequences, strict=True)}
-        return evaluate([traced.hidden], {traced.output: output, **known})[0]
+        (h,) = evaluate([traced.hidden], {traced.output: output, **known})
+        return output.new_full(output.shape, h) if isinstance(h, float) else h
 
     def first_hidden(self, start: Sequence[Any], like: Any) -> Any:
         """The h before the first step, a tensor like this one; None where it is zero."""
         if self._starts_from_zero and all(part is None for part in start):
             return None
-        return self.unit.hidden(self.unit.filled(start, like))
+        values = dict(zip(self.traced.before.values(), self.unit.filled(start, like), strict=True))
+        (h,) = evaluate([self.start_hidden], values)
+        return like.new_full(like.shape, h) if isinstance(h, float) else h
 
     @cached_property
     def _starts_from_zero(self) -> bool:
         import torch
 
         own = self.unit.filled([None] * len(self.unit.parts), torch.empty(1))
-        return not bool(self.unit.hidden(own).any())
+        values = dict(zip(self.traced.before.values(), own, strict=True))
+        (h,) = evaluate([self.start_hidden], values)
+        return not bool(torch.as_tensor(h).any())
 
 
 def _unless_same(order: Iterable[int]) -> Order:

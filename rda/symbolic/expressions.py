@@ -6,7 +6,9 @@ so that what a step computes twice is computed once, and a dictionary finds it b
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -33,7 +35,9 @@ class Function:
     def __call__(self, *arguments: Any) -> Any:
         """An expression where an argument is one, otherwise the result on tensors."""
         if any(isinstance(argument, Expression) for argument in arguments):
-            return _interned(self, tuple(as_expression(argument) for argument in arguments))
+            conditions = 1 if self.name == "where" else 0
+            numbers = (as_number(argument) for argument in arguments[conditions:])
+            return _interned(self, (*arguments[:conditions], *numbers))
         return self.on_tensors(*arguments)
 
     def __repr__(self) -> str:
@@ -83,8 +87,8 @@ class Expression:
         return less(other, self)
 
     def __eq__(self, other: object) -> bool:
-        if isinstance(other, int | float):
-            raise TypeError("a unit's step cannot ask whether a value is equal to a number")
+        if getattr(_while, "tracing", False):
+            raise TypeError("a unit's step cannot ask whether a value equals another: use < and >")
         return self is other
 
     __hash__ = object.__hash__
@@ -110,6 +114,17 @@ class Expression:
 
 
 _known: dict[object, Expression] = {}
+_while = threading.local()
+
+
+@contextmanager
+def tracing() -> Iterator[None]:
+    """While a user's functions are called with expressions, `==` is not that of objects."""
+    _while.tracing = True
+    try:
+        yield
+    finally:
+        _while.tracing = False
 
 
 def _interned(function: Function, arguments: tuple[Expression, ...]) -> Expression:
@@ -131,6 +146,13 @@ def as_expression(value: Scalar) -> Expression:
             f"a unit computes with numbers and expressions, got: {type(value).__name__}"
         )
     return _known.setdefault(float(value), Expression(None, number=float(value)))
+
+
+def as_number(value: Scalar) -> Expression:
+    """The same; a condition counts as 1 where it is true and as 0 where it is not."""
+    found = as_expression(value)
+    is_condition = found.function is not None and found.function.is_condition
+    return WHERE(found, 1.0, 0.0) if is_condition else found
 
 
 def is_number(value: Scalar, number: float) -> bool:
@@ -198,6 +220,7 @@ def evaluate(results: Iterable[Expression], values: dict[Expression, Any]) -> li
 
 
 def add(a: Scalar, b: Scalar) -> Expression:
+    a, b = as_number(a), as_number(b)
     if is_number(a, 0):
         return as_expression(b)
     if is_number(b, 0):
@@ -207,12 +230,14 @@ def add(a: Scalar, b: Scalar) -> Expression:
 
 
 def subtract(a: Scalar, b: Scalar) -> Expression:
+    a, b = as_number(a), as_number(b)
     if is_number(a, 0):
         return negate(b)
     return as_expression(a) if is_number(b, 0) else SUBTRACT(a, b)
 
 
 def multiply(a: Scalar, b: Scalar) -> Expression:
+    a, b = as_number(a), as_number(b)
     if is_number(a, 0) or is_number(b, 0):
         return as_expression(0.0)
     if is_number(a, 1):
@@ -225,11 +250,12 @@ def multiply(a: Scalar, b: Scalar) -> Expression:
 
 
 def divide(a: Scalar, b: Scalar) -> Expression:
+    a, b = as_number(a), as_number(b)
     return as_expression(a) if is_number(b, 1) else as_expression(DIVIDE(a, b))
 
 
 def negate(a: Scalar) -> Expression:
-    a = as_expression(a)
+    a = as_number(a)
     if a.number is not None:
         return as_expression(-a.number)
     return a.arguments[0] if a.function is NEGATE else as_expression(NEGATE(a))
@@ -244,6 +270,18 @@ def _of_division(quotient: Expression) -> tuple[Scalar, Scalar]:
     return 1 / divisor, -quotient / divisor
 
 
+def _where(condition: Any, a: Any, b: Any) -> Any:
+    import torch
+
+    return torch.where(condition, a, b)
+
+
+def _of_where(of: Expression) -> tuple[Scalar | None, ...]:
+    condition, _, _ = of.arguments
+    return None, WHERE(condition, 1.0, 0.0), WHERE(condition, 0.0, 1.0)
+
+
+WHERE = Function("where", _where, _of_where, has_dead_zones=True)
 ADD = Function("add", lambda a, b: a + b, lambda of: (1.0, 1.0))
 SUBTRACT = Function("subtract", lambda a, b: a - b, lambda of: (1.0, -1.0))
 MULTIPLY = Function("multiply", lambda a, b: a * b, lambda of: of.arguments[::-1])

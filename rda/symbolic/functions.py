@@ -5,8 +5,6 @@ Each works on expressions, when an engine traces a step, and on tensors, when th
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch.nn import functional as F
 
@@ -14,21 +12,12 @@ from rda.activations import log_of_weight as _log_of_weight
 from rda.activations import log_relu as _log_relu
 from rda.activations import log_softplus as _log_softplus
 from rda.activations import softplus as _softplus
-from rda.symbolic.expressions import Expression, Function, Scalar
+from rda.symbolic.expressions import WHERE, Expression, Function, Scalar
 
 INFINITY = float("inf")
 
 
-def _where(condition: Any, a: Any, b: Any) -> Any:
-    return torch.where(condition, a, b)
-
-
-def _of_where(of: Expression) -> tuple[Scalar | None, ...]:
-    condition, _, _ = of.arguments
-    return None, where(condition, 1.0, 0.0), where(condition, 0.0, 1.0)
-
-
-where = Function("where", _where, _of_where, has_dead_zones=True)
+where = WHERE
 """where(condition, a, b): a where the condition is true, otherwise b."""
 
 
@@ -77,9 +66,13 @@ log_relu = Function(
 """log max(0, x): minus infinity, with a derivative of zero, where x has no logarithm."""
 
 
-def log_of_weight(a: Any) -> Any:
-    """log a of a weight, which is not negative: minus infinity, without a derivative, at 0."""
-    return log_relu(a) if isinstance(a, Expression) else _log_of_weight(a)
+log_of_weight = Function(
+    "log_of_weight",
+    _log_of_weight,
+    lambda of: (slope_of_log_relu(of.arguments[0]),),
+    has_dead_zones=True,
+)
+"""log a of a weight: the same, and NaN where the weight is negative, which it must not be."""
 
 
 # ---- A weighted average in the logarithm of its weights

@@ -39,7 +39,8 @@ def choose(
     Where values are stored `in_half` precision, a tanh near 1 has no digits left for its slope. Of
     equal choices that with more of the state is then taken, from which it is computed again.
 
-    Parts that are `sums` are not kept: they grow, and a stored one may have few digits. The h of
+    Parts that are `sums` are not kept unless h needs them: they grow, and a stored one may have few
+    digits. The h of
     every step must come from what is kept, because the gradient of the recurrent weights needs it.
     """
     parts = traced.after.items()
@@ -49,6 +50,8 @@ def choose(
         for sequences in _subsets(stored)
         if not any(symbols_in([traced.hidden], known(traced, sequences)))
     ]
+    if not found:  # h is a sum itself
+        return choose(traced, gradient, (), in_half)
 
     def price(kept: Kept) -> tuple[int, int, int]:
         computed = in_order(gradient.results, known(traced, kept.sequences) | {*kept.values})

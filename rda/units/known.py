@@ -1,6 +1,9 @@
 """Units by their keys, because an operator of torch takes strings and no objects."""
 
+import copy
 from functools import cache
+from importlib import import_module
+from operator import attrgetter
 
 from rda.symbolic.derived import Derived
 from rda.units.gru import GRU
@@ -16,7 +19,8 @@ _known: dict[str, Unit] = {one.key: one for one in (LSTM(), GRU(), RNN())}
 def register(unit: Unit) -> str:
     """The key of a unit, by which it is found from now on."""
     key = unit.key
-    _known.setdefault(key, unit)
+    if key not in _known:
+        _known[key] = copy.copy(unit)  # what happens to the other is not this one's
     return key
 
 
@@ -24,10 +28,23 @@ def find(key: str) -> Unit:
     """The unit of this key."""
     if key not in _known:
         kind, *choices = key.split()
-        if kind not in _OURS:
-            raise KeyError(f"no unit {key} is known in this process: make a layer of it first")
-        _known[key] = _OURS[kind](*choices)
+        _known[key] = _OURS[kind](*choices) if kind in _OURS else _imported(kind, key)
     return _known[key]
+
+
+def _imported(place: str, key: str) -> Unit:
+    """The unit of a class that can be imported and made without arguments."""
+    module, _, name = place.partition(":")
+    try:
+        unit: Unit = attrgetter(name)(import_module(module))()
+        if unit.key == key:
+            return unit
+    except Exception:  # whatever the module of another person raises
+        pass
+    raise KeyError(
+        f"the unit {name} of {module} is not known in this process: call rda.units.register with "
+        "one that computes the same"
+    )
 
 
 @cache

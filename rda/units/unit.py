@@ -6,9 +6,10 @@ import hashlib
 from collections import namedtuple
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
+from keyword import iskeyword
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
-from rda.symbolic.expressions import Expression, fingerprint, symbol
+from rda.symbolic.expressions import Expression, as_number, fingerprint, symbol, tracing
 
 Names: TypeAlias = tuple[str, ...]
 
@@ -93,7 +94,7 @@ class Unit:
         steps = fingerprint((*self.traced.after.values(), self.traced.hidden, self.traced.output))
         said = repr((self.inputs, self.recurrent, self.parts, self.weights, steps))
         digest = hashlib.sha256(said.encode()).hexdigest()[:12]
-        return f"{type(self).__module__}.{type(self).__qualname__} {digest}"
+        return f"{type(self).__module__}:{type(self).__qualname__} {digest}"
 
     def __getstate__(self) -> dict[str, Any]:
         """Without what was traced, which is made again where it is needed."""
@@ -112,8 +113,11 @@ def check_definition(cls: type[Unit]) -> None:
             )
         found = [part.name if isinstance(part, Part) else part for part in names]
         for name in found:
-            if not isinstance(name, str) or not name.isidentifier() or name.startswith("_"):
+            is_name = isinstance(name, str) and name.isidentifier() and not iskeyword(name)
+            if not is_name or name.startswith("_"):
                 raise ValueError(f"{owner}.{kind} should be names of Python, got: {name!r}")
+            if kind == "weights" and name in ("bias", "weight_ih", "weight_hh"):
+                raise ValueError(f"{owner}.weights has {name!r}, which every layer has already")
             if found.count(name) > 1:
                 raise ValueError(f"{owner}.{kind} has {name!r} twice")
         if not names and kind != "weights":
@@ -167,7 +171,8 @@ def trace(unit: Unit) -> Traced:
 
 def _called(function: Callable[..., Any], where: str, *arguments: Any) -> Any:
     try:
-        return function(*arguments)
+        with tracing():
+            return function(*arguments)
     except (NotImplementedError, RecursionError):
         raise
     except Exception as error:
@@ -182,4 +187,4 @@ def _checked(value: object, where: str) -> Expression:
         raise TypeError(
             f"{where} should compute with what it is given, got: {type(value).__name__}"
         )
-    return value
+    return as_number(value)

@@ -199,6 +199,8 @@ __device__ __forceinline__ float slope_of_log_softplus(float x) {
 
 __device__ __forceinline__ float log_relu(float x) { return x < SMALLEST ? -INFINITE : logf(x); }
 
+__device__ __forceinline__ float log_of_weight(float x) { return x < 0.0f ? INFINITE - INFINITE : log_relu(x); }
+
 __device__ __forceinline__ float slope_of_log_relu(float x) { return x < SMALLEST ? 0.0f : 1.0f / x; }
 
 // A slope of 0 ends even a gradient that is not finite.
