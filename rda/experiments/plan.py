@@ -25,8 +25,8 @@ class Planned:
     """How many steps it will take in all, as far as that can be known."""
     problem: str = ""
     """Why the record that is there cannot be used."""
-    died_by_another_rule: bool = False
-    """Whether it failed where these settings would have skipped a step."""
+    ended_where_this_skips: bool = False
+    """Whether the record's settings end a run at a step that these settings skip."""
 
     @property
     def done(self) -> bool:
@@ -40,7 +40,7 @@ class Planned:
     def failed(self) -> bool:
         """Whether it died, or its record cannot be read: neither is tried again."""
         died = self.status is not None and self.status.state == FAILED
-        return bool(self.problem) or (died and not self.died_by_another_rule)
+        return bool(self.problem) or (died and not self.ended_where_this_skips)
 
     @property
     def busy(self) -> bool:
@@ -96,13 +96,13 @@ def _look(name: str, settings: RunSettings, folder: Path) -> Planned:
         record = Record(folder)
         if identity(record.settings) != identity(settings):
             raise RecordError(f"{folder} holds a run with other settings")
-        other_rule = record.settings.recipe.not_finite != settings.recipe.not_finite
+        rules = record.settings.recipe.not_finite, settings.recipe.not_finite
         return Planned(
             name,
             settings,
             record.status,
             settings.limits.steps,
-            died_by_another_rule=record.status.state == FAILED and other_rule,
+            ended_where_this_skips=rules == ("fail", "skip"),
         )
     except RecordError as error:
         return Planned(name, settings, None, settings.limits.steps, str(error))

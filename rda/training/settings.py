@@ -77,9 +77,14 @@ def identity(settings: RunSettings) -> dict[str, Any]:
     Left out are the limits, and whether a step that is not finite ends it: a run can be continued
     with others, and up to there it is the same run.
     """
-    table = to_table(settings)
-    del table["limits"], table["recipe"]["not_finite"]
-    return table
+    return without_its_end(to_table(settings))
+
+
+def without_its_end(table: dict[str, Any]) -> dict[str, Any]:
+    """Settings as nested plain values, without those that say when a run ends."""
+    kept = {name: section for name, section in table.items() if name != "limits"}
+    recipe = {name: value for name, value in table["recipe"].items() if name != "not_finite"}
+    return {**kept, "recipe": recipe}
 
 
 def to_table(settings: RunSettings) -> dict[str, Any]:

@@ -58,6 +58,7 @@ def test_a_run_that_died_goes_on_where_its_step_would_be_skipped_now(tmp_path):
     assert planned(tmp_path, skips)[0].begun
     record(tmp_path, skips, state=FAILED, step=60, reason="skipped 100 times in a row")
     assert planned(tmp_path, skips)[0].failed
+    assert planned(tmp_path, dies)[0].failed
 
 
 def test_a_run_that_another_process_trains_is_left_to_it(tmp_path):

@@ -24,7 +24,7 @@ from rda.training.building import build_stepper
 from rda.training.record import METRICS, MODEL, Record
 from rda.training.resources import DeviceError
 from rda.training.run import Run
-from rda.training.settings import RunSettings, small_settings, with_changes
+from rda.training.settings import RunSettings, identity, small_settings, with_changes
 from rda.training.status import FAILED, FINISHED, INTERRUPTED, STOPPED, RecordError
 
 SYNTHETIC = [name for name, task in all_tasks().items() if task.batch is not Task.batch]
@@ -581,3 +581,13 @@ class TestFailing:
         run_once(tmp_path / "run", with_steps(ENDS_AT_ONCE, 9), prepare=prepare)
         lines = (tmp_path / "run" / METRICS).read_text().splitlines()
         assert [json.loads(line)["step"] for line in lines] == [1, 2, 3]
+
+
+def test_a_checkpoint_with_a_setting_that_is_not_known_here_is_refused(tmp_path, monkeypatch):
+    made_elsewhere = {**identity(ENDS_AT_ONCE)}
+    made_elsewhere["recipe"] = {**made_elsewhere["recipe"], "of_tomorrow": 1}
+    with monkeypatch.context() as patched:
+        patched.setattr("rda.training.run.identity", lambda settings: made_elsewhere)
+        run_once(tmp_path / "run", with_steps(ENDS_AT_ONCE, 3))
+    with pytest.raises(RecordError, match="made with other settings"):
+        run_once(tmp_path / "run", with_steps(ENDS_AT_ONCE, 5))
