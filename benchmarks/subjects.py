@@ -10,9 +10,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 import rda
-from rda.functional import scan, select
-from rda.scan.cuda.choosing import WAYS
-from rda.sequence import SequenceLayer
+from rda.functional import scan
+from rda.scan.engines import ON_GPUS
 from rda.training.precision import matmul_precision
 
 DTYPES = {
@@ -67,7 +66,7 @@ class FlashLSTM(nn.Module):
         return "flashrnn"
 
 
-ENGINES = tuple(WAYS)
+ENGINES = ON_GPUS
 """The engines for GPUs."""
 
 SUBJECTS: dict[str, Callable[[int, int], nn.Module]] = {
@@ -125,9 +124,6 @@ class Subject:
         """The name of what runs the module: one of our engines, cuDNN or torch.nn."""
         model: Any = self.model
         with matmul_precision(self.products):
-            if isinstance(model, SequenceLayer):
-                recurrent = model.all_weights[0][1]
-                return select(model.engine, self.input, model.choices, recurrent).name
             if hasattr(model, "engine_for"):
                 return str(model.engine_for(self.input))
         return "cuDNN" if self.input.is_cuda else "torch.nn"

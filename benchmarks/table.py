@@ -9,6 +9,7 @@ from typing import Any
 
 import cpu_table
 import gpu_table
+import own_unit
 import pictures
 import sharing
 import text_table
@@ -48,6 +49,8 @@ def render_results(results: dict[str, Any], picture: str = "") -> str:
         machine = results["machine"]
         parts = gpu_table.hardware(machine), sharing.table(results["entries"])
         return "\n\n".join((*parts, gpu_table.stamp(machine)))
+    if "own_unit" in results:
+        return own_unit.render(results)
     if "generation" in results:
         return text_table.render(results)
     return cpu_table.render(results)

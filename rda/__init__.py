@@ -10,14 +10,15 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rda import functional, tasks, training
+    from rda import functional, functions, tasks, training, units
     from rda.catalogue import build
     from rda.cells import RDACell, RWACell
-    from rda.layers import RDA, RWA
+    from rda.layers import RDA, RWA, Recurrent
     from rda.scan.dispatch import EngineUnavailableError, EngineWarning
     from rda.state import State
     from rda.training.by_name import train
     from rda.training.loading import load
+    from rda.units import Unit
 
 __version__ = "0.2.0"
 
@@ -29,13 +30,17 @@ __all__ = [
     "EngineWarning",
     "RDACell",
     "RWACell",
+    "Recurrent",
     "State",
+    "Unit",
     "build",
     "functional",
+    "functions",
     "load",
     "tasks",
     "train",
     "training",
+    "units",
 ]
 
 # Imported at first use, so that the command line answers without waiting for torch.
@@ -46,10 +51,12 @@ _HOME = {
     "EngineWarning": "rda.scan.dispatch",
     "RDACell": "rda.cells",
     "RWACell": "rda.cells",
+    "Recurrent": "rda.layers",
     "State": "rda.state",
     "build": "rda.catalogue",
     "load": "rda.training.loading",
     "train": "rda.training.by_name",
+    "Unit": "rda.units",
 }
 
 EXTRA_PACKAGES = ("jinja2", "markupsafe", "matplotlib", "rich", "safetensors", "tomli_w")
@@ -69,7 +76,7 @@ def missing_extra(package: str | None) -> ModuleNotFoundError:
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("functional", "tasks", "training"):
+    if name in ("functional", "functions", "tasks", "training", "units"):
         return import_module(f"rda.{name}")
     if name not in _HOME:
         raise AttributeError(f"module 'rda' has no attribute {name!r}")

@@ -9,13 +9,14 @@ from torch.fx import Proxy
 from rda.activations import Activation, AttentionName, Choices, OutputName
 from rda.checks import check_input, check_state
 from rda.equations import LogState, no_history, output
+from rda.modules import Averaging, Device, record_call
 from rda.precision import autocast_off, compute_dtype, in_dtype, state_dtype
 from rda.scan.dispatch import scan_layer
+from rda.scan.passes import Call
 from rda.state import State, from_log, to_log
-from rda.unit import Device, UnitModule, record_call
 
 
-class _Cell(UnitModule):
+class _Cell(Averaging):
     weight_ih: nn.Parameter
     weight_hh: nn.Parameter
     bias: nn.Parameter | None
@@ -47,22 +48,19 @@ class _Cell(UnitModule):
         """
         if isinstance(input, Proxy):
             return record_call(self, input, state)
-        weight_ih, weight_hh, bias = self._group("")
-        check_input(input, weight_ih, (1, 2), type(self).__name__)
-        dtype = compute_dtype(input, weight_ih)
+        unit, key = self._definition()
+        weights = self._group("", unit)
+        check_input(input, self.weight_ih, (1, 2), type(self).__name__)
+        dtype = compute_dtype(input, self.weight_ih)
         started = self._start(input, state, dtype)
         with autocast_off(input):
-            _, stepped = scan_layer(
-                in_dtype(input, dtype).view(1, -1, self.input_size),
-                in_dtype(weight_ih, dtype),
-                None if bias is None else in_dtype(bias, dtype),
-                in_dtype(weight_hh, dtype),
-                LogState(*(part.reshape(-1, self.hidden_size) for part in started)),
-                self.choices,
-                lengths=None,
-                reverse=False,
-                engine="auto",
-            )
+            x = in_dtype(input, dtype).view(1, -1, self.input_size)
+            start = LogState(*(part.reshape(-1, self.hidden_size) for part in started))
+            call = Call(unit, key, x, weights, start, None, False)
+            if weights.recurrent.dtype != dtype:
+                cast = [None if each is None else each.to(dtype) for each in call.tensors]
+                call = call.with_tensors(cast)._replace(start=start)
+            _, *stepped = scan_layer(call, "auto")
             shaped = LogState(*(part.view(started.r.shape) for part in stepped))
             return from_log(shaped, dtype if state is None else state[0].dtype)
 
@@ -83,8 +81,9 @@ class _Cell(UnitModule):
         shape = (*input.shape[:-1], self.hidden_size)
         if state is None:
             return no_history(input.new_zeros(shape, dtype=state_dtype(dtype)))
-        checked = check_state(state, shape, dtype, input.device, type(self).__name__)
-        return to_log(checked, state_dtype(dtype))
+        owner = type(self).__name__
+        checked = check_state(state, State._fields, shape, dtype, input.device, owner)
+        return to_log(State(*checked), state_dtype(dtype))
 
     def extra_repr(self) -> str:
         bias = "" if self.bias is not None else ", bias=False"

@@ -12,7 +12,6 @@ from torch import Tensor
 
 from rda.precision import autocast_casts, state_dtype
 from rda.scan.tracing import check_allocated
-from rda.state import State
 
 
 def check_size(name: str, value: object) -> None:
@@ -88,18 +87,22 @@ def check_features(input: Tensor, weight: Tensor, owner: str) -> None:
 
 
 def check_state(
-    state: object, expected: Sequence[int], dtype: torch.dtype, device: torch.device, owner: str
-) -> State:
-    """Two tensors of the expected shape on the input's device, in its dtype or the state's."""
-    if not isinstance(state, tuple | list) or len(state) != 2:
+    state: object,
+    names: Sequence[str],
+    expected: Sequence[int],
+    dtype: torch.dtype,
+    device: torch.device,
+    owner: str,
+) -> tuple[Tensor, ...]:
+    """Tensors of the expected shape on the input's device, in its dtype or the state's."""
+    if not isinstance(state, tuple | list) or len(state) != len(names):
         given = type(state).__name__
         if isinstance(state, tuple | list):
             given = f"a {given} of {len(state)}"
-        raise RuntimeError(
-            f"{owner}: state should be a pair of tensors (average, weight), got {given}"
-        )
+        wanted = {1: "a tensor", 2: "a pair of tensors"}.get(len(names), f"{len(names)} tensors")
+        raise RuntimeError(f"{owner}: state should be {wanted} ({', '.join(names)}), got {given}")
     allowed = (dtype, state_dtype(dtype))
-    for name, part in zip(State._fields, state, strict=True):
+    for name, part in zip(names, state, strict=True):
         if not isinstance(part, Tensor):
             raise TypeError(f"{owner}: state {name} should be a Tensor, got: {type(part).__name__}")
         if tuple(part.shape) != tuple(expected):
@@ -116,7 +119,6 @@ def check_state(
                 f"{owner}: Input and state tensors are not at the same device, found input "
                 f"tensor at {device} and state {name} at {part.device}"
             )
-    checked = State(*state)
-    # The scan checks its tensors too, but the logarithm of the weight is taken before it.
-    check_allocated(checked.weight, f"{owner}: state weight")
-    return checked
+        # The scan checks its tensors too, but an RDA takes the logarithm of a weight before it.
+        check_allocated(part, f"{owner}: state {name}")
+    return tuple(state)

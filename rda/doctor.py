@@ -12,9 +12,10 @@ from rda import __version__
 from rda.activations import Choices
 from rda.equations import LogState
 from rda.files import CacheError, CacheWarning, cache_folder, code_folder, exposure
-from rda.scan.cpu import build, kernel
-from rda.scan.dispatch import EngineWarning, scan, select
-from rda.scan.engines import ENGINES, work_on
+from rda.scan.cpu import build, native
+from rda.scan.cuda.launching import Layer
+from rda.scan.dispatch import EngineWarning, scan, select, unit_of
+from rda.scan.engines import ENGINES, Work
 
 TOLERANCES = {torch.float32: 1e-5, torch.bfloat16: 2e-2}
 """Largest relative error against the reference in float64. bfloat16 keeps 8 bits."""
@@ -26,7 +27,8 @@ def examine(
     """Print the report; returns False if an engine that can serve gives wrong results."""
     input = torch.empty(time, batch, choices.input_blocks * units, device=device, dtype=dtype)
     weight = torch.empty(choices.recurrent_blocks * units, units, device=device, dtype=dtype)
-    work = work_on(input, choices, weight)
+    layer = Layer.on(input, units, choices.recurrent_blocks, batch)
+    work = Work(layer, *unit_of(choices), (input, weight))
     tolerance = TOLERANCES[dtype]
     print(f"rda {__version__}, torch {torch.__version__}, Python {platform.python_version()}")
     print(
@@ -71,10 +73,10 @@ def self_test(engine: str, choices: Choices, device: str, dtype: torch.dtype) ->
     error = partial(_error, engine, choices, device, dtype)
     with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
         return max(
-            error(20, 5, few, ragged, reverse=False),
-            error(20, 5, few, ragged, reverse=True),
-            error(9, 1, many, None, reverse=False),
-            error(2, 2, few, None, reverse=False),
+            error((20, 5, few), ragged, reverse=False),
+            error((20, 5, few), ragged, reverse=True),
+            error((9, 1, many), None, reverse=False),
+            error((2, 2, few), None, reverse=False),
         )
 
 
@@ -83,12 +85,11 @@ def _error(
     choices: Choices,
     device: str,
     dtype: torch.dtype,
-    time: int,
-    batch: int,
-    units: int,
+    shape: tuple[int, int, int],
     lengths: Tensor | None,
     reverse: bool,
 ) -> float:
+    time, batch, units = shape
     generator = torch.Generator().manual_seed(0)
 
     def draw(*shape: int) -> Tensor:
@@ -156,7 +157,7 @@ def _kernel() -> str:
     failure = build.forget_failures()
     if failure is not None:
         print(f"CPU kernel  failed before: {failure}; now it is tried again")
-    found = kernel.native(Choices(), torch.float32)
+    found = native.compiled(unit_of(Choices())[1], torch.float32)
     if isinstance(found, str):
         return f"none: {found}"
     library = found.library

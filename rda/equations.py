@@ -17,6 +17,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from rda.activations import Choices, softplus
+from rda.units.rda import averaged
 
 
 class PlainState(NamedTuple):
@@ -89,16 +90,7 @@ def stable_average(
     Deviation: if neither the past nor the new features have any weight, the paper divides 0 by 0.
     Here the average stays as it is.
     """
-    r, l = state
-    kept = l + log_gamma
-    weightless = (log_a == -torch.inf) & (kept == -torch.inf)
-    p = torch.where(weightless, -torch.inf, log_a - kept)
-    # lerp returns exactly z at s = 1, where r + (z - r) would be rounded.
-    blended = torch.lerp(r, z, torch.sigmoid(p))
-    # The larger term is outside the logarithm, and both branches have all derivatives.
-    # torch.logaddexp has NaN second derivatives at l = -inf, and a form with |p| has a kink at 0.
-    total = torch.where(p > 0, log_a + softplus(-p), kept + softplus(p))
-    return LogState(blended, total)
+    return LogState(*averaged(state.r, z, log_a, state.l + log_gamma))
 
 
 def plain_step(state: PlainState, gate: Gates, choices: Choices) -> PlainState:

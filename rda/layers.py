@@ -1,14 +1,61 @@
 """RDA and RWA over sequences, with the interface of torch.nn.LSTM."""
 
+import copy
+import math
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, overload
+
 import torch
+from torch import Tensor, nn
+from torch.nn.utils.rnn import PackedSequence
 
 from rda.activations import Activation, AttentionName, Choices, OutputName
+from rda.equations import LogState
+from rda.modules import Averaging, Device
+from rda.scan.dispatch import key_of
 from rda.scan.engines import EngineName
-from rda.sequence import SequenceLayer
-from rda.unit import Device
+from rda.sequence import Parts, SequenceLayer
+from rda.state import State, from_log, to_log
+from rda.units import Unit
+
+GivenState = tuple[Tensor, Tensor] | None
 
 
-class RDA(SequenceLayer):
+class AveragingLayer(Averaging, SequenceLayer):
+    """The base class of `RDA` and `RWA`, whose state is an average and its weight."""
+
+    initial_average: nn.Parameter | None
+    _learned: Mapping[str, str] = MappingProxyType({"r": "initial_average"})
+
+    def _state_names(self) -> tuple[str, ...]:
+        return State._fields
+
+    def _to_parts(self, state: Parts, dtype: torch.dtype) -> Parts:
+        return to_log(State(*state), dtype)
+
+    def _from_parts(self, parts: Parts, dtype: torch.dtype) -> State:
+        return from_log(LogState(*parts), dtype)
+
+    def _own_repr(self) -> str:
+        return self._choices_repr()
+
+    if TYPE_CHECKING:
+
+        @overload
+        def forward(
+            self, input: Tensor, state: GivenState = None, *, lengths: Tensor | None = None
+        ) -> tuple[Tensor, State]: ...
+        @overload
+        def forward(
+            self, input: PackedSequence, state: GivenState = None, *, lengths: None = None
+        ) -> tuple[PackedSequence, State]: ...
+        def forward(self, *args: Any, **options: Any) -> Any: ...
+
+        __call__ = forward
+
+
+class RDA(AveragingLayer):
     """The Recurrent Discounted Attention unit over sequences (section 5).
 
         z_t     = u_t * tanh(g_t)                              features
@@ -60,12 +107,23 @@ class RDA(SequenceLayer):
         learn_initial_state: bool = False,
         engine: EngineName = "auto",
     ) -> None:
-        conventions = (num_layers, bias, batch_first, dropout, bidirectional, device, dtype)
-        options = (Choices(attention, hidden, output), learn_initial_state, engine)
-        super().__init__(input_size, hidden_size, *conventions, *options)
+        super().__init__(
+            input_size,
+            hidden_size,
+            Choices(attention, hidden, output),
+            num_layers=num_layers,
+            bias=bias,
+            batch_first=batch_first,
+            dropout=dropout,
+            bidirectional=bidirectional,
+            device=device,
+            dtype=dtype,
+            learn_initial_state=learn_initial_state,
+            engine=engine,
+        )
 
 
-class RWA(SequenceLayer):
+class RWA(AveragingLayer):
     """The Recurrent Weighted Average over sequences (section 3), the predecessor of RDA.
 
     f_a, f_h and f_o are exp, tanh and the identity, and the past is never discounted. Arguments,
@@ -89,6 +147,91 @@ class RWA(SequenceLayer):
         learn_initial_state: bool = False,
         engine: EngineName = "auto",
     ) -> None:
-        conventions = (num_layers, bias, batch_first, dropout, bidirectional, device, dtype)
-        options = (self._default_choices, learn_initial_state, engine)
-        super().__init__(input_size, hidden_size, *conventions, *options)
+        super().__init__(
+            input_size,
+            hidden_size,
+            self._default_choices,
+            num_layers=num_layers,
+            bias=bias,
+            batch_first=batch_first,
+            dropout=dropout,
+            bidirectional=bidirectional,
+            device=device,
+            dtype=dtype,
+            learn_initial_state=learn_initial_state,
+            engine=engine,
+        )
+
+
+class Recurrent(SequenceLayer):
+    """Any unit over sequences, yours too: docs/units.md shows how to write one.
+
+    It is called like nn.LSTM: `output, state = layer(input, state)`. The state is a tuple with the
+    parts that the unit's `state` names; where that is one, it is the tensor itself, as nn.GRU's.
+
+    Args:
+        unit: an instance of a subclass of `rda.Unit`, such as `rda.units.LSTM()`.
+        learn_initial_state: learn the state from which a sequence starts.
+        Others are as in `RDA`.
+
+    Parameters (k is the layer; the backward direction has the suffix `_reverse`):
+        weight_ih_l{k}: (inputs * hidden_size, features), blocks in the order of `unit.inputs`.
+        weight_hh_l{k}: (recurrent * hidden_size, hidden_size), in the order of `unit.recurrent`.
+        bias_l{k}: (inputs * hidden_size), blocks as in weight_ih.
+        {name}_l{k}: (hidden_size) for each name in `unit.weights`.
+        initial_{part}: (num_layers * directions, hidden_size), with `learn_initial_state`.
+    """
+
+    unit: Unit
+
+    def __init__(
+        self,
+        unit: Unit,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        *,
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        device: Device = None,
+        dtype: torch.dtype | None = None,
+        learn_initial_state: bool = False,
+        engine: EngineName = "auto",
+    ) -> None:
+        if not isinstance(unit, Unit):
+            given = unit.__name__ if isinstance(unit, type) else type(unit).__name__
+            kind = "the class " if isinstance(unit, type) else ""
+            raise TypeError(f"unit should be an instance of rda.Unit, got: {kind}{given}")
+        super().__init__(
+            input_size,
+            hidden_size,
+            unit,
+            num_layers=num_layers,
+            bias=bias,
+            batch_first=batch_first,
+            dropout=dropout,
+            bidirectional=bidirectional,
+            device=device,
+            dtype=dtype,
+            learn_initial_state=learn_initial_state,
+            engine=engine,
+        )
+
+    def _define(self, unit: Unit) -> None:
+        self.unit = unit = copy.copy(unit)  # later changes of the other one are not this layer's
+        unit.traced  # noqa: B018 - raises where the unit does what it may not
+        self._key = key_of(unit)
+        finite = (part.name for part in unit.parts if math.isfinite(part.start))
+        self._learned = {name: f"initial_{name}" for name in finite}
+
+    def _definition(self) -> tuple[Unit, str]:
+        return self.unit, self._key
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)  # type: ignore[no-untyped-call]
+        self._key = key_of(self.unit)  # which another process may not know yet
+
+    def extra_repr(self) -> str:
+        return f"{type(self.unit).__name__}, {super().extra_repr()}"

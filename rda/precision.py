@@ -1,9 +1,18 @@
 """The dtype of the matrix products, and the dtype of the state."""
 
 from contextlib import AbstractContextManager, nullcontext
+from typing import Literal
 
 import torch
 from torch import Tensor
+
+Precision = Literal["tf32", "fp32", "bf16"]
+"""How an engine multiplies matrices. In "fp32" it multiplies in the dtype of the state."""
+
+
+def stored_dtype(precision: Precision, state: torch.dtype) -> torch.dtype:
+    """The dtype in which sequences are stored and multiplied: the state's, or bfloat16."""
+    return torch.bfloat16 if precision == "bf16" else state
 
 
 def state_dtype(dtype: torch.dtype) -> torch.dtype:

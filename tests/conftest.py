@@ -20,7 +20,6 @@ from hypothesis import HealthCheck, settings
 from rda.activations import ATTENTION, HIDDEN, OUTPUT, Choices
 from rda.scan import dispatch
 from rda.scan.cpu import build
-from rda.scan.cuda.choosing import _known
 
 EVERY_CHOICE = [
     *(Choices(*names) for names in itertools.product(ATTENTION, HIDDEN, OUTPUT)),
@@ -87,7 +86,8 @@ def _clean_start() -> None:
     # "none" is inherited; training replaces it by "ieee", which torch's older switches restore.
     for switch in (torch.backends.cuda.matmul, torch.backends.mkldnn.matmul):
         switch.fp32_precision = "none"
-    _known.cache_clear()  # tests replace the limits and obstacles from which these answers came
+    # Tests replace the limits and obstacles from which these answers came.
+    dispatch._chosen.cache_clear()
     dispatch._told.clear()  # each warning is shown once in a process
 
 

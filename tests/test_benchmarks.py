@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from rda.activations import Choices
-from rda.scan.cpu import kernel
+from rda.scan.cpu import native
 from rda.training.settings import small_settings
 
 FOLDER = Path(__file__).parents[1] / "benchmarks"
@@ -237,7 +236,7 @@ def test_kernels_are_shown_with_their_share(table):
 def test_every_part_runs_and_renders_wherever_it_is_tried(table, tmp_path, monkeypatch):
     """On a CPU with tiny sizes; a part that is not run again stays as it was."""
     # For this process; those of first-use compile without optimisation.
-    kernel.native(Choices(), torch.float32)
+    native.compiled("RDA exp identity tanh", torch.float32)
     monkeypatch.setenv("RDA_CPU_FLAGS", "-O0")
     import on_gpu
     import speed

@@ -4,9 +4,8 @@ import pytest
 import torch
 
 from rda.cli import main
-from rda.scan import engines, kernels
-from rda.scan.cpu import kernel
-from rda.scan.cuda.choosing import WAYS
+from rda.scan import engines
+from rda.scan.cpu import native
 
 
 @pytest.mark.needs_compiler
@@ -15,7 +14,7 @@ def test_a_healthy_machine(capsys):
     told = capsys.readouterr().out
     assert "250 units, batch 100, 1000 steps on cpu: engine cpu" in told
     for name in engines.ENGINES:
-        verdict = "cannot serve: it runs on an NVIDIA GPU" if name in WAYS else "right"
+        verdict = "cannot serve: it runs on an NVIDIA GPU" if name in engines.ON_GPUS else "right"
         assert f"\n{name:<11} {verdict}" in told
     assert torch.__version__ in told
 
@@ -34,7 +33,7 @@ def test_every_choice_is_examined(attention, capsys):
 
 
 def test_an_engine_without_its_kernel_is_told_with_the_reason(monkeypatch, capsys):
-    monkeypatch.setattr(kernel, "native", lambda *of: "no C++ compiler found")
+    monkeypatch.setattr(native, "compiled", lambda *of: "no C++ compiler found")
     assert main(["doctor", "--units", "8"]) == 0
     told = capsys.readouterr().out
     assert "cpu         cannot serve: no C++ compiler found" in told
@@ -43,18 +42,13 @@ def test_an_engine_without_its_kernel_is_told_with_the_reason(monkeypatch, capsy
 
 @pytest.mark.needs_compiler
 def test_a_wrong_engine_is_found_out(monkeypatch, capsys):
-    right = kernels.KERNELS["cpu"]()
+    right = native.Native.forward
 
-    class Wrong:
-        @staticmethod
-        def forward(*arguments):
-            trace = right.forward(*arguments)
-            return trace._replace(output=trace.output * 1.001)
+    def wrong(*arguments):
+        results = right(*arguments)
+        return results._replace(output=results.output * 1.001)
 
-        backward = staticmethod(right.backward)
-        products = staticmethod(right.products)
-
-    monkeypatch.setitem(kernels.KERNELS, "cpu", lambda: Wrong)
+    monkeypatch.setattr(native.Native, "forward", wrong)
     assert main(["doctor"]) == 1
     assert "cpu         WRONG" in capsys.readouterr().out
 

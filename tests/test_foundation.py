@@ -160,7 +160,6 @@ def resolve(dotted):
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 SYMBOLS = sorted(
     {symbol for path in DOCUMENTS for symbol in re.findall(r"`(rda(?:\.\w+)+)", path.read_text())}
-    - {"rda.cu"}  # a file
 )
 
 

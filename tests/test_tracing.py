@@ -72,7 +72,7 @@ def kept(graph):
     """Of every scan in a graph, whether it saves what a backward pass needs."""
     scans = [n for n in graph.nodes if n.target == torch.ops.rda.scan.default]
     assert scans
-    return [node.args[12] for node in scans]
+    return [node.args[9] for node in scans]
 
 
 @pytest.mark.parametrize("strict", [False, True])

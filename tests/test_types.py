@@ -4,7 +4,6 @@ from typing import get_args
 
 from rda import baselines
 from rda.activations import ATTENTION, HIDDEN, OUTPUT, AttentionName, OutputName
-from rda.scan.cuda.choosing import WAYS
 from rda.scan.engines import ENGINES, EngineName
 
 
@@ -12,4 +11,4 @@ def test_the_names_for_type_checkers_are_the_names():
     assert get_args(AttentionName) == tuple(ATTENTION)
     assert get_args(OutputName) == tuple(HIDDEN) == tuple(OUTPUT)
     assert get_args(EngineName) == ("auto", *ENGINES)
-    assert get_args(baselines.EngineName) == ("auto", "torch", *WAYS, "cpu")
+    assert get_args(baselines.EngineName) == ("auto", "torch", *ENGINES)

@@ -42,9 +42,10 @@ PROBE = """
 import torch
 from rda.scan.cpu.build import BuildError
 from rda.scan.cpu.native import Native
+from rda.symbolic.derived import Derived
 from rda.units import RDA
 try:
-    vectors = Native(RDA(), torch.float32).library.rda_vector_bytes()
+    vectors = Native(Derived(RDA()), torch.float32).library.rda_vector_bytes()
 except BuildError:
     vectors = 0
 print(torch.backends.cpu.get_cpu_capability().split()[-1], vectors)

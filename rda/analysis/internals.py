@@ -7,7 +7,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from rda.equations import features, gates, no_history, output, stable_hidden, stable_step
-from rda.sequence import SequenceLayer
+from rda.layers import AveragingLayer
 
 
 class Internals(NamedTuple):
@@ -42,7 +42,7 @@ class Internals(NamedTuple):
 
 
 @torch.no_grad()
-def look_inside(layer: SequenceLayer, input: Tensor) -> Internals:
+def look_inside(layer: AveragingLayer, input: Tensor) -> Internals:
     """Run a layer of one direction over (time, batch, features), and return all that it computed.
 
     Only the first layer of a stack is looked at. Computed in float64, by the equations of the

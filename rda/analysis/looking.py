@@ -8,7 +8,7 @@ from torch import Tensor
 
 from rda.analysis.inspection import SEED, STEPS_SHOWN, Inspection, save
 from rda.analysis.internals import look_inside
-from rda.sequence import SequenceLayer
+from rda.layers import AveragingLayer
 from rda.training.data_facts import refuse_other_data
 from rda.training.loading import load
 from rda.training.record import Record
@@ -29,7 +29,7 @@ def inspect_run(folder: Path | str, seed: int = SEED) -> Inspection:
     model = load(folder)
     assert model.record is not None
     settings = model.record.settings
-    if not isinstance(model.unit, SequenceLayer):
+    if not isinstance(model.unit, AveragingLayer):
         raise RecordError(f"{settings.unit} has no attention to look at: give a run of RDA or RWA")
     device = torch.device("cpu")
     source = settings.task.open(device, read_files(settings, progress=False))

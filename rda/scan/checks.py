@@ -3,10 +3,10 @@
 import torch
 from torch import Tensor
 
-from rda.activations import Choices
-from rda.equations import LogState
 from rda.precision import state_dtype
+from rda.scan.passes import Call
 from rda.scan.tracing import check_allocated, is_plain
+from rda.units import Unit
 
 
 def check_type(name: str, value: object, kind: type) -> None:
@@ -15,14 +15,13 @@ def check_type(name: str, value: object, kind: type) -> None:
         raise TypeError(f"{name} should be a {kind.__name__}, got: {type(value).__name__}")
 
 
-def check_input(
-    input: Tensor,
-    recurrent_weight: Tensor,
-    input_weight: Tensor | None,
-    bias: Tensor | None,
-    choices: Choices,
-) -> None:
+def check_call(call: Call) -> None:
     """Matching shapes, one floating point dtype, one device."""
+    input, weights, unit = call.input, call.weights, call.unit
+    recurrent_weight, input_weight, bias = weights.recurrent, weights.input, weights.bias
+    check_type("input", input, Tensor)
+    check_type("recurrent_weight", recurrent_weight, Tensor)
+    inputs, recurrent = len(unit.inputs), len(unit.recurrent)
     if input.dim() != 3 or input.shape[0] == 0:
         raise RuntimeError(
             "input should be (time, batch, features) with at least one step, "
@@ -30,14 +29,14 @@ def check_input(
         )
     if recurrent_weight.dim() != 2 or recurrent_weight.shape[1] == 0:
         raise RuntimeError(
-            f"recurrent_weight should be ({choices.recurrent_blocks} * hidden, hidden), "
+            f"recurrent_weight should be ({recurrent} * hidden, hidden), "
             f"got {tuple(recurrent_weight.shape)}"
         )
     time, batch, features = input.shape
     units = recurrent_weight.shape[1]
-    projected = choices.input_blocks * units
+    projected = inputs * units
     expected: list[tuple[str, Tensor, tuple[int, ...]]] = [
-        ("recurrent_weight", recurrent_weight, (choices.recurrent_blocks * units, units))
+        ("recurrent_weight", recurrent_weight, (recurrent * units, units))
     ]
     if input_weight is not None:
         check_type("input_weight", input_weight, Tensor)
@@ -51,12 +50,18 @@ def check_input(
         if input_weight is None:
             raise ValueError("bias should come together with input_weight: add it to the input")
         expected.append(("bias", bias, (projected,)))
+    if len(weights.of_units) != len(unit.weights):
+        names = ", ".join(unit.weights) or "none"
+        raise RuntimeError(f"weights should be {names}, got {len(weights.of_units)} of them")
+    for name, own in zip(unit.weights, weights.of_units, strict=True):
+        check_type(f"weights.{name}", own, Tensor)
+        expected.append((f"weights.{name}", own, (units,)))
     dtype, device = input.dtype, input.device
     for name, tensor, shape in expected:
         if tensor.shape != shape:
             raise RuntimeError(
                 f"{name} should be {shape} for {units} units with "
-                f"{choices.input_blocks} blocks, got {tuple(tensor.shape)}"
+                f"{inputs} blocks, got {tuple(tensor.shape)}"
             )
         if not dtype.is_floating_point or tensor.dtype != dtype:
             raise ValueError(
@@ -69,14 +74,17 @@ def check_input(
             )
 
 
-def check_state(state: LogState, input: Tensor, hidden_size: int) -> None:
-    """Two tensors (batch, hidden) in the dtype of the state, on the device of the input."""
-    expected = (input.shape[1], hidden_size)
+def check_state(state: object, unit: Unit, input: Tensor, units: int) -> None:
+    """A tensor (batch, hidden) for each part, in the state's dtype, on the input's device."""
+    expected = (input.shape[1], units)
     dtype = state_dtype(input.dtype)
     check_type("state", state, tuple)
-    if len(state) != 2:
-        raise RuntimeError(f"state should be two tensors (r, l), got a tuple of {len(state)}")
-    for name, part in zip(("r", "l"), state, strict=True):
+    assert isinstance(state, tuple)
+    names = [part.name for part in unit.parts]
+    if len(state) != len(names):
+        wanted = f"{_counted(len(names))} ({', '.join(names)})"
+        raise RuntimeError(f"state should be {wanted}, got a tuple of {len(state)}")
+    for name, part in zip(names, state, strict=True):
         check_type(f"state.{name}", part, Tensor)
         if tuple(part.shape) != expected:
             raise RuntimeError(f"state.{name} should be {expected}, got {tuple(part.shape)}")
@@ -84,6 +92,10 @@ def check_state(state: LogState, input: Tensor, hidden_size: int) -> None:
             raise ValueError(f"state.{name} should be {dtype}, got {part.dtype}")
         if part.device != input.device:
             raise RuntimeError(f"state.{name} should be on {input.device}, found on {part.device}")
+
+
+def _counted(tensors: int) -> str:
+    return {1: "one tensor", 2: "two tensors"}.get(tensors, f"{tensors} tensors")
 
 
 def check_lengths(lengths: Tensor, input: Tensor) -> None:

@@ -1,6 +1,7 @@
 """The only entry to the engines: it selects one for each call, and says why."""
 
 import warnings
+from functools import lru_cache
 from typing import NamedTuple
 
 import torch
@@ -10,9 +11,15 @@ from rda.activations import Choices
 from rda.equations import LogState
 from rda.names import look_up
 from rda.precision import autocast_casts, autocast_dtype, autocast_off
-from rda.scan.checks import check_input, check_lengths, check_state, check_type
-from rda.scan.engines import ENGINES, work_on
+from rda.scan import op, reference
+from rda.scan.checks import check_call, check_lengths, check_state, check_type
+from rda.scan.cuda.launching import Layer
+from rda.scan.engines import ENGINES, Work
+from rda.scan.passes import Call, Weights
 from rda.scan.ragged import running
+from rda.scan.tracing import is_transformed
+from rda.units import RDA, RWA, Unit
+from rda.units.known import find, register
 
 
 class EngineUnavailableError(RuntimeError):
@@ -43,10 +50,64 @@ def check_engine_name(engine: object) -> None:
     look_up("engine", engine, dict.fromkeys(names))
 
 
+def unit_of(choices: Choices) -> tuple[Unit, str]:
+    """The unit with these functions, and its key; the key is empty where it cannot be traced."""
+    functions = (choices.attention, choices.hidden, choices.output)
+    if all(isinstance(function, str) for function in functions):
+        return named_unit(choices.discount, *map(str, functions))
+    resolved = zip(functions, (choices.f_a, choices.f_h, choices.f_o), strict=True)
+    made = (RDA if choices.discount else RWA)(
+        *(name if isinstance(name, str) else function for name, function in resolved)
+    )
+    # A program that is traced may run where nobody knows this unit.
+    is_traced = torch.compiler.is_compiling() or torch._C._get_tracing_state() is not None
+    return made, "" if is_traced else key_of(made)
+
+
+def named_unit(discount: bool, attention: str, hidden: str, output: str) -> tuple[Unit, str]:
+    """The RDA or RWA with the paper's functions of these names, and its key."""
+    key = f"{'RDA' if discount else 'RWA'} {attention} {hidden} {output}"
+    return find(key), key
+
+
+def key_of(unit: Unit) -> str:
+    """The key of a unit; empty where it calls functions that cannot be traced."""
+    try:
+        return register(unit)
+    except Exception:  # whatever a user's function raises when it gets an expression
+        return ""
+
+
 def select(engine: str, input: Tensor, choices: Choices, *others: Tensor) -> Selection:
-    """The engine for this call. A named engine that cannot run raises; "auto" tries the next."""
+    """The engine for an RDA or RWA on such tensors, of which the second is the recurrent weight.
+
+    A named engine that cannot run raises; "auto" tries the next.
+    """
+    units = gates = batch = 0
+    if others:
+        rows, units = others[0].shape
+        gates, batch = rows // max(units, 1), input.shape[1]
+    layer = Layer.on(input, units, gates, batch)
+    return _selected(engine, Work(layer, *unit_of(choices), (input, *others)))
+
+
+def choose(engine: str, work: Work, tell: bool = True) -> str:
+    """The name of the engine for this work; `tell` where a slower one than could be is a loss."""
+    layer = work.layer
+    # Every call asks, mostly about the same few layers. Under tracing sizes may be symbols.
+    known = work.key and not torch.compiler.is_compiling() and not is_transformed(work.tensors)
+    if not known or not type(layer.units) is type(layer.batch) is int:
+        return _selected(engine, work, tell).name
+    return _chosen(engine, layer, work.key, tell)
+
+
+@lru_cache(maxsize=4096)
+def _chosen(engine: str, layer: Layer, key: str, tell: bool) -> str:
+    return _selected(engine, Work(layer, find(key), key, ()), tell).name
+
+
+def _selected(engine: str, work: Work, tell: bool = True) -> Selection:
     check_engine_name(engine)
-    work = work_on(input, choices, *others)
     if engine != "auto":
         obstacle = ENGINES[engine].obstacle(work)
         if obstacle is not None:
@@ -61,7 +122,7 @@ def select(engine: str, input: Tensor, choices: Choices, *others: Tensor) -> Sel
         if reason is None:
             return Selection(name, "; ".join([*passed_over, candidate.description]))
         passed_over.append(f"not {name}: {reason}")
-        if obstacle is not None and obstacle.worth_telling and not torch.compiler.is_compiling():
+        if obstacle is not None and obstacle.worth_telling and tell:
             _tell_once(name, obstacle.reason)
     raise EngineUnavailableError("; ".join(passed_over))
 
@@ -70,7 +131,7 @@ _told: set[str] = set()
 
 
 def _tell_once(name: str, reason: str) -> None:
-    if reason not in _told:
+    if reason not in _told and not torch.compiler.is_compiling():
         _told.add(reason)
         warnings.warn(
             f"rda: the engine {name} cannot run here: {reason}. A slower one runs instead; name it "
@@ -113,48 +174,37 @@ def scan(
         The output o = f_o(h) of every step, (time, batch, hidden), and the final state.
     """
     choices = Choices() if choices is None else choices
-    output, final = scan_layer(
-        input, input_weight, bias, recurrent_weight, state, choices, lengths, reverse, engine
-    )
-    return output, LogState(*(part[0].clone() for part in final))  # not views of others
-
-
-def scan_layer(
-    input: Tensor,
-    input_weight: Tensor | None,
-    bias: Tensor | None,
-    recurrent_weight: Tensor,
-    state: LogState | None,
-    choices: Choices,
-    lengths: Tensor | None,
-    reverse: bool,
-    engine: str,
-) -> tuple[Tensor, LogState]:
-    """Like `scan`, but the final state is (1, batch, hidden), as a layer returns it."""
-    check_type("input", input, Tensor)
-    check_type("recurrent_weight", recurrent_weight, Tensor)
     check_type("choices", choices, Choices)
+    weights = Weights(input_weight, bias, recurrent_weight)
+    start = () if state is None else state
+    call = Call(*unit_of(choices), input, weights, start, lengths, reverse)
+    output, r, l = scan_layer(call, engine)
+    return output, LogState(r[0].clone(), l[0].clone())  # not views of others
+
+
+def scan_layer(call: Call, engine: str, is_chosen: bool = False) -> tuple[Tensor, ...]:
+    """The output of a call, and each part of the final state as (1, batch, hidden).
+
+    With `is_chosen` the engine is one that `choose` has found for this work.
+    """
+    input, lengths = call.input, call.lengths
+    check_type("input", input, Tensor)
     lower = autocast_dtype(input)
     if lower is not None:
         if autocast_casts(input):
-            input, recurrent_weight = input.to(lower), recurrent_weight.to(lower)
-            input_weight = None if input_weight is None else input_weight.to(lower)
-            bias = None if bias is None else bias.to(lower)
+            cast = [None if x is None else x.to(lower) for x in call.tensors]
+            call = call.with_tensors(cast)._replace(start=call.start)
         with autocast_off(input):
-            return scan_layer(
-                input, input_weight, bias, recurrent_weight, state, choices, lengths, reverse,
-                engine,
-            )  # fmt: skip
-    check_input(input, recurrent_weight, input_weight, bias, choices)
-    if state is not None:
-        check_state(state, input, recurrent_weight.shape[1])
-        state = LogState(*state)
+            return scan_layer(call, engine, is_chosen)
+    check_call(call)
+    units = call.weights.recurrent.shape[1]
+    if call.start:
+        check_state(call.start, call.unit, input, units)
     if lengths is not None:
         check_lengths(lengths, input)
         # The padding may hold anything, even NaN, which must not reach a matrix product.
-        input = input.masked_fill(~running(lengths, input), 0.0)
-    others = [x for x in (input_weight, bias, *(state or ())) if x is not None]
-    chosen = select(engine, input, choices, recurrent_weight, *others)
-    return ENGINES[chosen.name].scan(
-        input, input_weight, bias, recurrent_weight, state, choices, lengths, reverse
-    )
+        call = call._replace(input=input.masked_fill(~running(lengths, input), 0.0))
+    name = engine if is_chosen else choose(engine, Work.of(call))
+    if name == "reference":
+        return reference.scan(call)
+    return op.scan(call, name, ENGINES[name].precision(input.dtype, units))

@@ -1,212 +1,171 @@
-"""The recurrence in plain PyTorch, with preallocated buffers and a hand-written backward pass.
+"""Any unit over time in plain PyTorch, with its derived backward pass.
 
-It runs on any device, and on CPUs without a compiler. The formulas are those of docs/kernels.md.
-Each line is one operation on a whole batch.
+It runs on any device, and on CPUs without a compiler. What the backward pass needs of a step is
+kept as it is for the compiled engines, and not the graph of autograd.
 """
 
-from contextlib import nullcontext
+from collections.abc import Iterable, Iterator, Sequence
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from rda.activations import Choices, softplus
-from rda.equations import LogState
-from rda.scan.kernels import FinalGradient, Kept, Trace, plain_layout
 from rda.scan.memory import empty
+from rda.scan.passes import Results, Weights
 from rda.scan.ragged import running
-
-products = nullcontext
-layout = plain_layout
-takes_no_start = False
-
-
-def forward(
-    input: Tensor,
-    input_weight: Tensor | None,
-    bias: Tensor | None,
-    weight: Tensor,
-    start: LogState | None,
-    choices: Choices,
-    lengths: Tensor | None,
-    reverse: bool,
-    keep: bool,
-) -> Trace:
-    assert start is not None
-    time, batch, units = input.shape[0], input.shape[1], weight.shape[1]
-    blocks = _project(input, input_weight, bias, choices.input_blocks)
-    averages = empty(blocks, time, batch, units)
-    has_slopes = keep and choices.attention != "exp"
-    slopes = blocks.new_empty((time, batch, units) if has_slopes else 0)
-    going_on = None if lengths is None else running(lengths, input)
-    final = _forward_loop(
-        blocks, weight, start, choices, going_on, reverse, averages, slopes if has_slopes else None
-    )
-    if going_on is not None:
-        averages.masked_fill_(~going_on, 0.0)
-    output = averages
-    for function in (choices.hidden, choices.output):
-        if function == "tanh":
-            output = torch.tanh(output, out=empty(averages, time, batch, units))
-    if output is averages or not keep:
-        averages = blocks.new_empty(0)
-    saved = blocks.view(time, batch, len(blocks) * units) if keep else blocks.new_empty(0)
-    return Trace(output, *final, averages, saved, slopes)
+from rda.symbolic.derived import Derived
+from rda.symbolic.expressions import Expression, evaluate, in_order, symbol
+from rda.symbolic.gradient import D_HIDDEN, D_OUTPUT
 
 
-def _forward_loop(
-    blocks: Tensor,
-    weight: Tensor,
-    start: LogState,
-    choices: Choices,
-    going_on: Tensor | None,
-    reverse: bool,
-    averages: Tensor,
-    slopes: Tensor | None,
-) -> LogState:
-    """Forward over time. It overwrites the projections with u, tanh g, p, sigma(-gamma~)."""
-    u, g, a, *gamma = blocks
-    time, batch, units = u.shape
-    r, l = start
-    h = choices.f_h(r)
-    transposed = weight.t()
-    product = u.new_empty(batch, weight.shape[0])
-    z, s = torch.empty_like(r), torch.empty_like(r)
-    for t in reversed(range(time)) if reverse else range(time):
-        torch.mm(h, transposed, out=product)
-        for block, recurrent in zip(blocks[1:], product.split(units, dim=1), strict=True):
-            block[t].add_(recurrent)
-        torch.mul(u[t], g[t].tanh_(), out=z)
-        alpha = choices.log_f_a(a[t])
-        if slopes is not None:
-            slopes[t] = _attention_slope(a[t], str(choices.attention))
-        kept = l
-        if gamma:
-            kept = l + F.logsigmoid(gamma[0][t])
-            gamma[0][t].neg_().sigmoid_()
-        new_l = torch.logaddexp(kept, alpha)
-        weightless = alpha == -torch.inf if choices.attention == "relu" else None
-        p = torch.sub(alpha, kept, out=a[t])
-        if weightless is not None:
-            p.masked_fill_(weightless, -torch.inf)
-        new_r = torch.lerp(r, z, torch.sigmoid(p, out=s), out=averages[t])
-        if going_on is not None:
-            new_r, new_l = torch.where(going_on[t], new_r, r), torch.where(going_on[t], new_l, l)
-        r, l = new_r, new_l
-        h = choices.f_h(r)
-    return LogState(torch.stack((r,)), torch.stack((l,)))
+class Eager:
+    """A unit as operations on tensors."""
+
+    def __init__(self, of: Derived) -> None:
+        self.of = of
+
+    def forward(
+        self,
+        input: Tensor,
+        weights: Weights,
+        start: Sequence[Tensor | None],
+        lengths: Tensor | None,
+        reverse: bool,
+        keep: bool,
+    ) -> Results:
+        of, traced, units = self.of, self.of.traced, weights.recurrent.shape[1]
+        time, batch = input.shape[:2]
+        projected = input
+        if weights.input is not None:
+            projected = F.linear(input, weights.input, weights.bias)
+        output = empty(input, time, batch, units)
+        kept = of.kept if keep else of.kept._replace(sequences=(), values=())
+        sequences = [empty(input, time, batch, units) for _ in kept.sequences]
+        saved = empty(input, time, batch, max(len(kept.values), 1) * units)
+        going_on = None if lengths is None else running(lengths, input).unbind(0)
+        own = dict(zip(traced.weights.values(), weights.of_units, strict=True))
+        nothing = torch.zeros_like(output[0])
+        state = list(of.unit.filled(start, nothing))
+        h = nothing + of.first_hidden(state, nothing)
+        transposed = weights.recurrent.t()
+        results = (*traced.after.values(), traced.hidden, traced.output, *kept.values)
+        constants = own | _numbers(results, nothing)
+        for t in _times(time, reverse):
+            gates = self._gates(projected[t], torch.mm(h, transposed), units)
+            values: dict[Expression, Tensor] = dict(zip(of.gate_expressions, gates, strict=True))
+            values |= constants | dict(zip(traced.before.values(), state, strict=True))
+            found = [nothing + each for each in evaluate(results, values)]
+            stepped, (new_h, o), values_kept = (
+                found[: len(state)], found[len(state) : len(state) + 2], found[len(state) + 2 :],
+            )  # fmt: skip
+            if going_on is not None:
+                stepped = [
+                    torch.where(going_on[t], *pair) for pair in zip(stepped, state, strict=True)
+                ]
+                new_h = torch.where(going_on[t], new_h, h)
+                o = torch.where(going_on[t], o, 0.0)
+            state, h, output[t] = stepped, new_h, o
+            for place, value in zip(saved[t].split(units, 1), values_kept, strict=False):
+                place.copy_(value)
+            for name, sequence in zip(kept.sequences, sequences, strict=True):
+                sequence[t] = state[list(traced.after).index(name)]
+        if lengths is not None:
+            for sequence in sequences:
+                sequence.masked_fill_(~running(lengths, input), 0.0)
+        final = [torch.stack((part,)) for part in state]
+        return Results(output, final, sequences, [saved] if keep else [])
+
+    def _gates(self, projected: Tensor, recurrent: Tensor, units: int) -> Iterator[Tensor]:
+        """The gates in the order of `Derived.gate_expressions`."""
+        x_only, both, _ = map(len, self.of.gates)
+        yield from projected[:, : x_only * units].split(units, 1) if x_only else ()
+        if both:
+            total = projected[:, x_only * units :] + recurrent[:, : both * units]
+            yield from total.split(units, 1)
+        yield from recurrent[:, both * units :].split(units, 1) if self.of.gates.h_only else ()
+
+    def backward(
+        self,
+        d_output: Tensor,
+        d_final: Sequence[Tensor | None],
+        weights: Weights,
+        start: Sequence[Tensor | None],
+        results: Results,
+        lengths: Tensor | None,
+        reverse: bool,
+    ) -> tuple[Tensor, list[Tensor]]:
+        of, traced, units = self.of, self.of.traced, weights.recurrent.shape[1]
+        output, _, sequences, (saved,) = results
+        time, batch, _ = output.shape
+        going_on = None if lengths is None else running(lengths, output).unbind(0)
+        d_blocks = empty(output, time, batch, len(of.blocks) * units)
+        first = of.unit.filled(start, output[0])
+        own = dict(zip(traced.weights.values(), weights.of_units, strict=True))
+        parts = [symbol(f"d.{name}") for name in traced.after]
+        nothing = torch.zeros_like(output[0])
+        d_state = [nothing if d is None else d.view_as(nothing) for d in d_final]
+        d_hidden = nothing
+        if traced.hidden_part is not None:
+            place = list(traced.after).index(traced.hidden_part)
+            d_hidden, d_state[place] = d_state[place], d_hidden
+        known = self._sequences(sequences, output)
+        gates = slice(len(of.gates.x_only) * units, sum(map(len, of.gates)) * units)
+        targets = (*of.blocks, of.carried, *of.gradient.before.values())
+        constants = own | _numbers(targets, nothing)
+        for t in _times(time, not reverse):
+            before = t + 1 if reverse else t - 1
+            values: dict[Expression, Tensor] = {traced.output: output[t], **constants}
+            for name, sequence in known:
+                values[traced.after[name]] = sequence[t]
+                values[traced.before[name]] = self._before(
+                    sequence, getattr(first, name), before, going_on if reverse else None
+                )
+            values |= dict(zip(of.kept.values, saved[t].split(units, 1), strict=False))
+            values |= {D_OUTPUT: d_output[t], D_HIDDEN: d_hidden}
+            values |= dict(zip(parts, d_state, strict=True))
+            found = evaluate(targets, values)
+            row = d_blocks[t].split(units, 1)
+            for block, gradient in zip(row, found, strict=False):
+                block.copy_(gradient)
+            carried, *d_before = found[len(row) :]
+            if going_on is not None:
+                d_blocks[t].masked_fill_(~going_on[t], 0.0)
+            arrived = torch.mm(d_blocks[t, :, gates], weights.recurrent).add_(carried)
+            d_before = [nothing + d for d in d_before]
+            if going_on is not None:
+                arrived = torch.where(going_on[t], arrived, d_hidden)
+                pairs = zip(d_before, d_state, strict=True)
+                d_before = [torch.where(going_on[t], new, old) for new, old in pairs]
+            d_hidden, d_state = arrived, d_before
+        values = dict(zip(traced.before.values(), first, strict=True)) | {D_HIDDEN: d_hidden}
+        values |= _numbers(of.start_gradient.values(), nothing)
+        values |= dict(zip(parts, d_state, strict=True))
+        return d_blocks, [nothing + d for d in evaluate(of.start_gradient.values(), values)]
+
+    def _sequences(self, sequences: list[Tensor], output: Tensor) -> list[tuple[str, Tensor]]:
+        """The parts of the state that are known at every step, by name."""
+        traced = self.of.traced
+        known = list(zip(self.of.kept.sequences, sequences, strict=True))
+        known += [(name, output) for name, part in traced.after.items() if part is traced.output]
+        return known
+
+    @staticmethod
+    def _before(
+        sequence: Tensor, first: Tensor, before: int, going_on: Sequence[Tensor] | None
+    ) -> Tensor:
+        """A part of the state before a step; a row that starts at the step has its start."""
+        if not 0 <= before < len(sequence):
+            return first
+        if going_on is None:
+            return sequence[before]
+        return torch.where(going_on[before], sequence[before], first)
 
 
-def backward(
-    d_output: Tensor,
-    d_final: FinalGradient,
-    weight: Tensor,
-    r0: Tensor | None,
-    kept: Kept,
-    choices: Choices,
-    lengths: Tensor | None,
-    reverse: bool,
-) -> tuple[Tensor, Tensor, Tensor]:
-    assert r0 is not None
-    time, batch, units = kept.output.shape
-    going_on = None if lengths is None else running(lengths, kept.output)
-    blocks = kept.saved.view(choices.input_blocks, time, batch, units)
-    averages = kept.averages if kept.averages.numel() else kept.output
-    d_projected = empty(kept.saved, *kept.saved.shape)
-    slopes = kept.slopes if kept.slopes.numel() else None
-    d_start = _backward_loop(
-        d_output, d_final.filled(r0), weight, r0, kept.output, averages, blocks, slopes, choices,
-        going_on, reverse, d_projected,
-    )  # fmt: skip
-    return d_projected, *d_start
+def _times(time: int, reverse: bool) -> Iterator[int]:
+    return reversed(range(time)) if reverse else iter(range(time))
 
 
-def _backward_loop(
-    d_output: Tensor,
-    d_final: LogState,
-    weight: Tensor,
-    r0: Tensor,
-    output: Tensor,
-    averages: Tensor,
-    blocks: Tensor,
-    slopes: Tensor | None,
-    choices: Choices,
-    going_on: Tensor | None,
-    reverse: bool,
-    d_projected: Tensor,
-) -> LogState:
-    """Backward over time. It fills `d_projected` and returns the gradient of the start."""
-    time, _, units = output.shape
-    u, tanh_g, p, *keep_slope = blocks
-    d_r, d_l = d_final
-    d_h = torch.zeros_like(d_r)
-    for t in range(time) if reverse else reversed(range(time)):
-        before = t + 1 if reverse else t - 1
-        r_before = averages[before] if 0 <= before < time else r0
-        if going_on is not None and reverse and 0 <= before < time:
-            r_before = torch.where(going_on[before], r_before, r0)
-        e = _before(choices.output, d_output[t], output[t]) + d_h
-        if choices.hidden == "tanh":
-            e = _before("tanh", e, averages[t].tanh())
-        e.add_(d_r)
-        s = torch.sigmoid(p[t])
-        rest = torch.sigmoid(-p[t])
-        pull = (u[t] * tanh_g[t]).sub_(r_before).mul_(e)
-        d_z = e * s
-        d_kept = torch.addcmul(d_l, pull, s, value=-1).mul_(rest)
-        d_u, d_g, d_a, *d_gamma = d_projected[t].split(units, dim=1)
-        torch.mul(d_z, tanh_g[t], out=d_u)
-        d_z.mul_(u[t])
-        torch.addcmul(d_z, d_z, tanh_g[t].square(), value=-1, out=d_g)
-        torch.mul(torch.addcmul(d_l, pull, rest), s, out=d_a)
-        if slopes is not None:
-            # A slope of zero means an attention of zero: no gradient, even if `pull` is infinite.
-            d_a.mul_(slopes[t]).masked_fill_(slopes[t] == 0, 0.0)
-        if d_gamma:
-            torch.mul(d_kept, keep_slope[0][t], out=d_gamma[0])
-        d_r_before = e.mul_(rest)
-        if going_on is not None:
-            d_projected[t].masked_fill_(~going_on[t], 0.0)
-            d_r_before = torch.where(going_on[t], d_r_before, d_r)
-            d_kept = torch.where(going_on[t], d_kept, d_l)
-            d_h = torch.where(going_on[t], d_projected[t, :, units:] @ weight, d_h)
-        else:
-            torch.mm(d_projected[t, :, units:], weight, out=d_h)
-        d_r, d_l = d_r_before, d_kept
-    return LogState(d_r + _before(choices.hidden, d_h, r0.tanh()), d_l.clone())
-
-
-def _project(
-    input: Tensor, input_weight: Tensor | None, bias: Tensor | None, blocks: int
-) -> Tensor:
-    """W x + b as (blocks, time, batch, hidden), so that each step of a block is contiguous."""
-    time, batch, features = input.shape
-    if input_weight is None:
-        split = input.view(time, batch, blocks, features // blocks)
-        # Always a copy, because the loop writes into it.
-        return split.permute(2, 0, 1, 3).clone(memory_format=torch.contiguous_format)
-    units = input_weight.shape[0] // blocks
-    made = empty(input, blocks, time * batch, units)
-    flat = input.reshape(time * batch, features)
-    biases = input.new_zeros(len(input_weight)) if bias is None else bias
-    for k, rows in enumerate(input_weight.chunk(blocks)):
-        torch.addmm(biases.chunk(blocks)[k], flat, rows.t(), out=made[k])
-    return made.view(blocks, time, batch, units)
-
-
-def _before(function: object, gradient: Tensor, value: Tensor) -> Tensor:
-    """The gradient of the argument of tanh (or the identity), from that of its `value`."""
-    if function == "identity":
-        return gradient
-    return torch.addcmul(gradient, gradient, value.square(), value=-1)
-
-
-def _attention_slope(x: Tensor, attention: str) -> Tensor:
-    """The derivative of log f_a for an f_a other than exp."""
-    if attention == "sigmoid":
-        return torch.sigmoid(-x)
-    if attention == "softplus":
-        # Below -20 softplus itself may be 0, and the derivative is 1 - e^x / 2 exactly.
-        return torch.where(x < -20, 1 - x.exp() / 2, torch.sigmoid(x) / softplus(x))
-    nothing = x < torch.finfo(x.dtype).tiny
-    return torch.where(nothing, 1.0, x).reciprocal().masked_fill_(nothing, 0.0)
+def _numbers(results: Iterable[Expression], like: Tensor) -> dict[Expression, Tensor]:
+    """The numbers in expressions, in the dtype of the others: torch would take its default."""
+    found = (each for each in in_order(results) if each.number is not None)
+    return {each: like.new_tensor(each.number) for each in found}

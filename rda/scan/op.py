@@ -1,51 +1,234 @@
-"""The operators `rda::scan` and `rda::scan_backward`, as torch knows them.
+"""The operator `rda::scan`: one direction of one layer of any unit over time, differentiable.
 
-Here are their schemas, their implementations and what they return for fake tensors. The derivative
-is in `rda.scan.fused`, the work itself in `rda.scan.kernels`.
+Because it is an operator of torch, torch.compile sees a single node and never unrolls time. Second
+derivatives and batched gradients are computed by the reference instead.
 """
+
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from rda.activations import Choices
-from rda.equations import LogState
-from rda.precision import state_dtype
-from rda.scan.kernels import KERNELS, Kept, run_backward, run_forward, stored_dtype
+from rda.precision import Precision, autocast_off, in_dtype, state_dtype, stored_dtype
+from rda.scan import reference
+from rda.scan.again import gradients_again
+from rda.scan.engines import ENGINES
+from rda.scan.passes import Call, Kernel, Results, Weights
+from rda.scan.products import in_memory, projection_gradients, recurrent_gradient
+from rda.scan.tracing import is_batched, is_differentiated, is_plain, is_traced_for_later
+from rda.units.known import derived, find
 
 # The engine `graph` has buffers of its own, which torch.compile must not put into a CUDA graph.
 _TAGS = (torch.Tag.cudagraph_unsafe,)
-_CHOICES = "str attention, str hidden, str output, bool discount"
 
 
-def _forward(
-    input: Tensor,
-    input_weight: Tensor | None,
-    bias: Tensor | None,
-    recurrent_weight: Tensor,
-    r0: Tensor | None,
-    l0: Tensor | None,
-    lengths: Tensor | None,
-    attention: str,
-    hidden: str,
-    output: str,
-    discount: bool,
-    reverse: bool,
-    keep: bool,
+def scan(call: Call, engine: str, precision: Precision) -> tuple[Tensor, ...]:
+    """The output of every step, (time, batch, hidden), and the final state, (1, batch, hidden)."""
+    results = 1 + len(call.unit.parts)
+    if not is_plain(call.input):
+        # A program that is traced for later may run without gradients, so it keeps nothing for a
+        # backward pass. If there is one after all, it runs the forward pass again.
+        keep = is_differentiated(call.tensors) and not is_traced_for_later()
+        found = scan_op(*_of_op(call), keep, engine, precision)
+        return tuple(found[:results])
+    if is_differentiated(call.tensors):
+        blank = call.with_tensors([None] * len(call.tensors))._replace(lengths=None)
+        outputs: tuple[Tensor, ...] = _PlainScan.apply(  # type: ignore[no-untyped-call]
+            blank, engine, precision, call.lengths, *call.tensors
+        )
+        return outputs
+    # Without gradients nothing has to be registered with autograd, which saves time at each step.
+    return tuple(run_forward(call, engine, precision, keep=False))
+
+
+# ---------------------------------------------------------------- the passes themselves
+
+
+def run_forward(call: Call, engine: str, precision: Precision, keep: bool) -> list[Tensor]:
+    """The output, the final state, and what is kept for the backward pass."""
+    kernel, ready = _ready(call, engine, precision)
+    start = ready.start or (None,) * len(call.unit.parts)
+    results = kernel.forward(ready.input, ready.weights, start, ready.lengths, call.reverse, keep)
+    output = results.output
+    kept = [*results.sequences, *results.saved]
+    if output.dtype != call.input.dtype:
+        kept.insert(0, output)
+    found = [in_dtype(output, call.input.dtype), *results.state]
+    return [*found, *kept] if keep else found
+
+
+def run_backward(
+    call: Call,
+    kept: Sequence[Tensor],
+    gradients: Sequence[Tensor | None],
     engine: str,
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
-    choices = Choices.named(attention, hidden, output, discount)
-    return run_forward(
-        input, input_weight, bias, recurrent_weight, state_from(r0, l0), choices, lengths, reverse,
-        keep, engine,
+    precision: Precision,
+    needs_input: bool,
+) -> list[Tensor | None]:
+    """The gradients of `call.tensors`. `kept` is the output and all that was kept beside it."""
+    kernel, ready = _ready(call, engine, precision)
+    of, weights, reverse = kernel.of, ready.weights, call.reverse
+    start = ready.start or (None,) * len(call.unit.parts)
+    output, *others = kept if kept[0].dtype == ready.input.dtype else kept[1:]
+    sequences = len(of.kept.sequences)
+    results = Results(output, [], others[:sequences], others[sequences:])
+    d_output, *d_final = (None if each is None else in_memory(each) for each in gradients)
+    if d_output is None:
+        d_output = torch.zeros_like(output)
+    d_blocks, d_start = kernel.backward(
+        in_dtype(d_output, output.dtype), d_final, weights, start, results, ready.lengths, reverse
+    )
+    units, (x_only, both, h_only) = weights.recurrent.shape[1], map(len, of.gates)
+    of_x, of_h = x_only + both, both + h_only
+    d_x = d_blocks[..., : of_x * units]
+    d_gates = d_blocks[..., x_only * units : (x_only + of_h) * units]
+    h = of.hidden_of(output, results.sequences)
+    h0 = of.first_hidden(start, output[0])
+    x_order, h_order = of.definition_orders
+    with ENGINES[engine].products(precision):
+        d_recurrent = recurrent_gradient(d_gates, h, h0, ready.lengths, reverse)
+        d_weight = d_bias = None
+        if weights.input is None:
+            d_input: Tensor | None = reordered(d_x, x_order, -1).contiguous()
+        else:
+            d_input = d_x @ weights.input if needs_input else None
+            d_weight, d_bias = projection_gradients(d_x.flatten(0, 1), ready.input.flatten(0, 1))
+            d_weight, d_bias = (reordered(each, x_order, 0) for each in (d_weight, d_bias))
+    blocks = d_blocks.unflatten(-1, (-1, units))
+    d_own = [blocks[:, :, place].sum((0, 1)) for place in of.weight_blocks]
+    d_start = d_start if call.start else []
+    return [d_input, d_weight, d_bias, reordered(d_recurrent, h_order, 0), *d_start, *d_own]
+
+
+def _ready(call: Call, engine: str, precision: Precision) -> tuple[Kernel, Call]:
+    """The kernel, and the call as it takes it: in memory, in its dtype and order of gates."""
+    wide = state_dtype(call.input.dtype)
+    dtype = stored_dtype(precision, wide)
+    kernel = ENGINES[engine].kernel(call.key, dtype, precision)
+    x_order, h_order = kernel.of.orders
+    input, weights = call.input, call.weights
+
+    def stored(tensor: Tensor, order: tuple[int, ...] | None = None, dim: int = 0) -> Tensor:
+        return in_memory(in_dtype(reordered(tensor, order, dim), dtype))
+
+    lengths = call.lengths
+    if lengths is not None:
+        # In traced code nobody has checked the values. Without the clamp, the kernel could read
+        # outside its buffers.
+        lengths = lengths.to(input.device, torch.int64).clamp(0, len(input)).contiguous()
+    projected = weights.input is None
+    return kernel, call._replace(
+        input=stored(input, x_order if projected else None, -1),
+        weights=Weights(
+            None if weights.input is None else stored(weights.input, x_order),
+            None if weights.bias is None else stored(weights.bias, x_order),
+            stored(weights.recurrent, h_order),
+            tuple(in_memory(in_dtype(own, wide)) for own in weights.of_units),
+        ),
+        start=tuple(map(in_memory, call.start)),
+        lengths=lengths,
+    )
+
+
+def reordered(tensor: Tensor, order: tuple[int, ...] | None, dim: int) -> Tensor:
+    """The blocks of a dimension in another order; None leaves them as they are."""
+    if order is None:
+        return tensor
+    blocks = tensor.chunk(len(order), dim)
+    return torch.cat([blocks[place] for place in order], dim)
+
+
+# ---------------------------------------------------------------- autograd
+
+
+def _remember(
+    ctx: Any, blank: Call, lengths: Tensor | None, tensors: Sequence[Any], kept: Sequence[Tensor]
+) -> None:
+    """`blank` is the call without its tensors, which autograd keeps."""
+    ctx.save_for_backward(lengths, *tensors, *kept)
+    ctx.blank, ctx.count = blank, len(tensors)
+    ctx.set_materialize_grads(False)
+
+
+def _gradients(
+    ctx: Any,
+    gradients: Sequence[Tensor | None],
+    needed: Sequence[bool],
+    backward: Callable[..., Sequence[Tensor | None]],
+) -> list[Tensor | None]:
+    """The gradients of the call's tensors; `backward` is called as `run_backward` is."""
+    lengths, *others = ctx.saved_tensors
+    tensors, kept = others[: ctx.count], others[ctx.count :]
+    call = ctx.blank.with_tensors(tensors)._replace(lengths=lengths)
+    if torch.is_grad_enabled() or is_batched(gradients):
+        return gradients_again(
+            lambda *given: reference.scan(call.with_tensors(given)), tensors, needed, gradients
+        )
+    with autocast_off(call.input):
+        found = backward(call, kept, gradients, ctx.engine, ctx.precision, needed[0])
+    return [
+        in_dtype(gradient, tensor.dtype) if gradient is not None and wanted else None
+        for gradient, tensor, wanted in zip(found, tensors, needed, strict=True)
+    ]
+
+
+class _PlainScan(torch.autograd.Function):
+    """The operator called directly: torch's dispatcher takes longer than a short sequence."""
+
+    @staticmethod
+    def forward(ctx: Any, blank: Call, engine: str, precision: Precision, *given: Any) -> Any:
+        lengths, *tensors = given
+        call = blank.with_tensors(tensors)._replace(lengths=lengths)
+        output, *others = run_forward(call, engine, precision, keep=True)
+        parts = len(blank.unit.parts)
+        _remember(ctx, blank, lengths, tensors, (output, *others[parts:]))
+        ctx.engine, ctx.precision = engine, precision
+        return output, *others[:parts]
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor | None) -> Any:
+        found = _gradients(ctx, gradients, ctx.needs_input_grad[4:], run_backward)
+        return None, None, None, None, *found
+
+
+# ---------------------------------------------------------------- the operator
+
+
+def _of_op(call: Call) -> tuple[Any, ...]:
+    """A call as the first arguments of the operators."""
+    weights = call.weights
+    return (
+        call.input, weights.input, weights.bias, weights.recurrent, list(call.start),
+        list(weights.of_units), call.lengths, call.key, call.reverse,
     )  # fmt: skip
 
 
-def state_from(r: Tensor | None, l: Tensor | None) -> LogState | None:
-    if r is None and l is None:
-        return None
-    if r is None or l is None:
-        raise ValueError("r0 and l0 should be given both or not at all")
-    return LogState(r, l)
+def _call(arguments: Sequence[Any]) -> Call:
+    """The inverse of `_of_op`."""
+    input, input_weight, bias, recurrent, start, of_units, lengths, unit, reverse = arguments
+    weights = Weights(input_weight, bias, recurrent, tuple(of_units))
+    return Call(find(unit), unit, input, weights, tuple(start), lengths, reverse)
+
+
+_CALL = (
+    "Tensor input, Tensor? input_weight, Tensor? bias, Tensor recurrent_weight, Tensor[] start, "
+    "Tensor[] of_units, Tensor? lengths, str unit, bool reverse"
+)
+
+
+def _forward(*arguments: Any) -> list[Tensor]:
+    *of_call, keep, engine, precision = arguments
+    return run_forward(_call(of_call), engine, precision, keep)
+
+
+def _backward(*arguments: Any) -> list[Tensor]:
+    *of_call, kept, gradients, engine, precision, needs_input = arguments
+    call = _call(of_call)
+    found = run_backward(call, kept, gradients, engine, precision, needs_input)
+    # An operator returns tensors, so an empty one stands for a gradient that there is not.
+    dtype = stored_dtype(precision, state_dtype(call.input.dtype))
+    return [call.input.new_empty(0, dtype=dtype) if each is None else each for each in found]
 
 
 scan_op = torch.library.custom_op(
@@ -53,125 +236,88 @@ scan_op = torch.library.custom_op(
     _forward,
     mutates_args=(),
     tags=_TAGS,
-    schema="(Tensor input, Tensor? input_weight, Tensor? bias, Tensor recurrent_weight, "
-    f"Tensor? r0, Tensor? l0, Tensor? lengths, {_CHOICES}, bool reverse, bool keep, str engine) "
-    "-> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)",
+    schema=f"({_CALL}, bool keep, str engine, str precision) -> Tensor[]",
+)
+scan_backward_op = torch.library.custom_op(
+    "rda::scan_backward",
+    _backward,
+    mutates_args=(),
+    tags=_TAGS,
+    schema=f"({_CALL}, Tensor[] kept, Tensor?[] gradients, str engine, str precision, "
+    "bool needs_input) -> Tensor[]",
 )
 
 
 @scan_op.register_fake
-def _(
-    input: Tensor,
-    input_weight: Tensor | None,
-    bias: Tensor | None,
-    recurrent_weight: Tensor,
-    r0: Tensor | None,
-    l0: Tensor | None,
-    lengths: Tensor | None,
-    attention: str,
-    hidden: str,
-    output: str,
-    discount: bool,
-    reverse: bool,
-    keep: bool,
-    engine: str,
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
-    choices = Choices.named(attention, hidden, output, discount)
-    time, batch, units = input.shape[0], input.shape[1], recurrent_weight.shape[1]
+def _(*arguments: Any) -> list[Tensor]:
+    *of_call, keep, engine, precision = arguments
+    call = _call(of_call)
+    input, units = call.input, call.weights.recurrent.shape[1]
+    time, batch = input.shape[0], input.shape[1]
+    wide = state_dtype(input.dtype)
+    dtype = stored_dtype(precision, wide)
     sequence = (time, batch, units)
-    layout = KERNELS[engine]().layout(choices)
-    saved = (time, batch, layout.saved * units)
-    wide = state_dtype(input.dtype)
-    dtype = stored_dtype(engine, wide)
-    keeps_averages = layout.averages or input.dtype != dtype
-    return (
-        input.new_empty(sequence),
-        input.new_empty((1, batch, units), dtype=wide),
-        input.new_empty((1, batch, units), dtype=wide),
-        input.new_empty(sequence if keep and keeps_averages else 0, dtype=dtype),
-        input.new_empty(saved if keep else 0, dtype=dtype),
-        input.new_empty(sequence if keep and layout.slopes else 0, dtype=dtype),
-    )
-
-
-def _backward_pass(
-    d_output: Tensor,
-    d_r: Tensor | None,
-    d_l: Tensor | None,
-    input: Tensor,
-    input_weight: Tensor | None,
-    recurrent_weight: Tensor,
-    r0: Tensor | None,
-    output_sequence: Tensor,
-    averages: Tensor,
-    saved: Tensor,
-    slopes: Tensor,
-    lengths: Tensor | None,
-    attention: str,
-    hidden: str,
-    output: str,
-    discount: bool,
-    reverse: bool,
-    needs_input: bool,
-    engine: str,
-) -> tuple[Tensor, ...]:
-    kept = Kept(output_sequence, averages, saved, slopes)
-    found = run_backward(
-        d_output, d_r, d_l, input, input_weight, recurrent_weight, r0, kept,
-        Choices.named(attention, hidden, output, discount), lengths, reverse, needs_input, engine,
-    )  # fmt: skip
-    wide = state_dtype(input.dtype)
-    dtypes = [stored_dtype(engine, wide)] * 4 + [wide] * 2
-    # An op returns tensors, so an empty one stands for a gradient that there is not.
-    return tuple(
-        input.new_empty(0, dtype=dtype) if gradient is None else gradient
-        for gradient, dtype in zip(found, dtypes, strict=True)
-    )
-
-
-scan_backward_op = torch.library.custom_op(
-    "rda::scan_backward",
-    _backward_pass,
-    mutates_args=(),
-    tags=_TAGS,
-    schema="(Tensor d_output, Tensor? d_r, Tensor? d_l, Tensor input, Tensor? input_weight, "
-    "Tensor recurrent_weight, Tensor? r0, Tensor output_sequence, Tensor averages, Tensor saved, "
-    f"Tensor slopes, Tensor? lengths, {_CHOICES}, bool reverse, bool needs_input, str engine) "
-    "-> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)",
-)
+    found = [input.new_empty(sequence)]
+    found += [input.new_empty((1, batch, units), dtype=wide) for _ in call.unit.parts]
+    if keep:
+        of = derived(call.key, precision == "bf16")
+        shapes: list[tuple[int, ...]] = [sequence] * len(of.kept.sequences)
+        blocks = ENGINES[engine].saved_blocks(of, precision)
+        shapes += [(time, batch, count * units) for count in blocks]
+        shapes = [sequence, *shapes] if dtype != input.dtype else shapes
+        found += [input.new_empty(shape, dtype=dtype) for shape in shapes]
+    return found
 
 
 @scan_backward_op.register_fake
-def _(
-    d_output: Tensor,
-    d_r: Tensor | None,
-    d_l: Tensor | None,
-    input: Tensor,
-    input_weight: Tensor | None,
-    recurrent_weight: Tensor,
-    r0: Tensor | None,
-    output_sequence: Tensor,
-    averages: Tensor,
-    saved: Tensor,
-    slopes: Tensor,
-    lengths: Tensor | None,
-    attention: str,
-    hidden: str,
-    output: str,
-    discount: bool,
-    reverse: bool,
-    needs_input: bool,
-    engine: str,
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
-    projects = input_weight is not None
+def _(*arguments: Any) -> list[Tensor]:
+    *of_call, _, _, _, precision, needs_input = arguments
+    call = _call(of_call)
+    input, weights = call.input, call.weights
     wide = state_dtype(input.dtype)
-    dtype = stored_dtype(engine, wide)
-    start = 0 if r0 is None else r0.shape
-    return (
-        input.new_empty(input.shape if needs_input or not projects else 0, dtype=dtype),
-        input.new_empty(input_weight.shape if input_weight is not None else 0, dtype=dtype),
-        input.new_empty(input_weight.shape[0] if input_weight is not None else 0, dtype=dtype),
-        input.new_empty(recurrent_weight.shape, dtype=dtype),
-        input.new_empty(start, dtype=wide),
-        input.new_empty(start, dtype=wide),
+    dtype = stored_dtype(precision, wide)
+    projects = weights.input is not None
+    of_products = (
+        input.shape if needs_input or not projects else 0,
+        0 if weights.input is None else weights.input.shape,
+        0 if weights.input is None else weights.input.shape[:1],
+        weights.recurrent.shape,
     )
+    found = [input.new_empty(shape, dtype=dtype) for shape in of_products]
+    found += [torch.empty_like(part) for part in call.start]
+    return found + [torch.empty_like(own, dtype=dtype) for own in weights.of_units]
+
+
+def _setup_context(ctx: Any, inputs: Sequence[Any], output: Sequence[Tensor]) -> None:
+    *of_call, keep, engine, precision = inputs
+    call = _call(of_call)
+    parts = len(call.unit.parts)
+    blank = call.with_tensors([None] * len(call.tensors))._replace(lengths=None)
+    _remember(ctx, blank, call.lengths, call.tensors, (output[0], *output[1 + parts :]))
+    ctx.mark_non_differentiable(*output[1 + parts :])
+    ctx.engine, ctx.precision, ctx.kept = engine, precision, keep
+
+
+def _backward_of_op(ctx: Any, gradients: Sequence[Tensor | None]) -> tuple[Any, ...]:
+    def through_the_op(
+        call: Call, kept: Sequence[Tensor], gradients: Sequence[Any], *others: Any
+    ) -> Sequence[Tensor | None]:
+        parts = len(call.unit.parts)
+        if not ctx.kept:
+            output, *rest = scan_op(*_of_op(call), True, ctx.engine, ctx.precision)
+            kept = [output, *rest[parts:]]
+        found: Sequence[Tensor] = scan_backward_op(
+            *_of_op(call), list(kept), list(gradients), *others
+        )
+        return found
+
+    wanted = ctx.needs_input_grad
+    starts, own = len(ctx.blank.start), len(ctx.blank.weights.of_units)
+    needed = [*wanted[:4], *(wanted[4] or []), *(wanted[5] or [])]
+    results = 1 + len(ctx.blank.unit.parts)
+    found = _gradients(ctx, gradients[:results], needed, through_the_op)
+    lists = found[4 : 4 + starts], found[4 + starts : 4 + starts + own]
+    return *found[:4], *lists, *[None] * 6
+
+
+scan_op.register_autograd(_backward_of_op, setup_context=_setup_context)

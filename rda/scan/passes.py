@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from rda.symbolic.derived import Derived
+    from rda.units import Unit
 
 
 class Weights(NamedTuple):
-    """The weights of one direction of a layer, gates in the order of `Derived.gates`."""
+    """The weights of one direction of a layer; a kernel's have gates as in `Derived.gates`."""
 
     input: Tensor | None
     """(gates of x * hidden, features); None where the input is W x + b already."""
@@ -21,6 +22,34 @@ class Weights(NamedTuple):
     """(gates of h * hidden, hidden)."""
     of_units: tuple[Tensor, ...] = ()
     """The unit's own weights, (hidden,) each."""
+
+
+class Call(NamedTuple):
+    """One direction of one layer over time."""
+
+    unit: Unit
+    key: str
+    """The unit's key; empty where it cannot be traced."""
+    input: Tensor
+    """(time, batch, features)."""
+    weights: Weights
+    """With gates in the order of the unit's definition."""
+    start: tuple[Tensor, ...]
+    """(batch, hidden) for each part of the state; empty for the unit's own start."""
+    lengths: Tensor | None
+    reverse: bool
+
+    @property
+    def tensors(self) -> tuple[Tensor | None, ...]:
+        """All that a gradient can be asked for."""
+        return (self.input, *self.weights[:3], *self.start, *self.weights.of_units)
+
+    def with_tensors(self, tensors: Sequence[Any]) -> Call:
+        """The same call with others in the place of `tensors`."""
+        input, input_weight, bias, recurrent, *others = tensors
+        start, of_units = others[: len(self.start)], others[len(self.start) :]
+        weights = Weights(input_weight, bias, recurrent, tuple(of_units))
+        return self._replace(input=input, weights=weights, start=tuple(start))
 
 
 class Results(NamedTuple):

@@ -1,4 +1,4 @@
-"""A Python loop over the equations, differentiated by autograd.
+"""Any unit over time by its own functions on tensors, differentiated by autograd.
 
 Every other engine is tested against this one.
 """
@@ -7,58 +7,42 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from rda.activations import Choices
-from rda.equations import Gates, LogState, gates, output, stable_hidden, stable_step
-from rda.scan.kernels import from_nothing
+from rda.precision import state_dtype
+from rda.scan.passes import Call
 from rda.scan.ragged import running
 from rda.scan.tracing import check_allocated
 
 
-def scan(
-    input: Tensor,
-    input_weight: Tensor | None,
-    bias: Tensor | None,
-    recurrent_weight: Tensor,
-    state: LogState | None,
-    choices: Choices,
-    lengths: Tensor | None,
-    reverse: bool,
-) -> tuple[Tensor, LogState]:
-    """Shapes and meaning as in `rda.scan.dispatch.scan_layer`."""
-    if state is None:
-        state = from_nothing(input, recurrent_weight.shape[1])
-    for name, part in zip(state._fields, state, strict=True):
-        check_allocated(part, f"state.{name}")
-    projected = input if input_weight is None else F.linear(input, input_weight, bias)
-    order = range(projected.shape[0])
-    going_on = None if lengths is None else running(lengths, projected)
+def scan(call: Call) -> tuple[Tensor, ...]:
+    """The output of every step, (time, batch, hidden), and the final state, (1, batch, hidden)."""
+    unit, input, weights, lengths = call.unit, call.input, call.weights, call.lengths
+    projected = input
+    if weights.input is not None:
+        projected = F.linear(input, weights.input, weights.bias)
+    going_on = None if lengths is None else running(lengths, projected).unbind(0)
+    wide, recurrent_weight = state_dtype(input.dtype), weights.recurrent
+    for part in call.start:
+        check_allocated(part, "state")
+    like = input.new_empty((input.shape[1], recurrent_weight.shape[1]), dtype=wide)
+    state = unit.filled(call.start or [None] * len(unit.parts), like)
+    own = (unit.w_type(*weights.of_units),) if unit.weights else ()
     # unbind, because the backward pass of projected[t] creates a full-size tensor at every step.
     projected_at = projected.unbind(0)
-    going_on_at = None if going_on is None else going_on.unbind(0)
-
-    outputs = [projected_at[0]] * len(order)
-    h = stable_hidden(state, choices)
-    for t in reversed(order) if reverse else order:
-        gate = _widened_gates(projected_at[t], h, recurrent_weight, choices, state.r.dtype)
-        stepped = stable_step(state, gate, choices)
-        if going_on_at is not None:
-            stepped = LogState(
-                torch.where(going_on_at[t], stepped.r, state.r),
-                torch.where(going_on_at[t], stepped.l, state.l),
-            )
-        state = stepped
-        h = stable_hidden(state, choices)
-        outputs[t] = output(h, choices)
-    stacked = torch.stack(outputs)
+    outputs = list(projected_at)
+    order = range(len(outputs))
+    for t in reversed(order) if call.reverse else order:
+        # The product is in the dtype of the weights, the rest in the dtype of the state.
+        h = F.linear(unit.hidden(state).to(recurrent_weight.dtype), recurrent_weight)
+        x_blocks = unit.x_type(*projected_at[t].to(wide).chunk(len(unit.inputs), -1))
+        h_blocks = unit.h_type(*h.to(wide).chunk(len(unit.recurrent), -1))
+        stepped = unit.step(x_blocks, h_blocks, state, *own)
+        if going_on is not None:
+            pairs = zip(stepped, state, strict=True)
+            stepped = [torch.where(going_on[t], new, old) for new, old in pairs]
+        state = unit.state_type(*stepped)
+        outputs[t] = unit.output(state)
+    output = torch.stack(outputs)
     if going_on is not None:
-        stacked = stacked.masked_fill(~going_on, 0.0)
+        output = output.masked_fill(~torch.stack(going_on), 0.0)
     # Copies and not views, because users detach states in place, as they do with nn.LSTM.
-    return stacked.to(projected.dtype), LogState(*(torch.stack((part,)) for part in state))
-
-
-def _widened_gates(
-    projected: Tensor, h: Tensor, recurrent_weight: Tensor, choices: Choices, dtype: torch.dtype
-) -> Gates:
-    """The matrix product in the dtype of the weights, the rest in the dtype of the state."""
-    recurrent = F.linear(h.to(recurrent_weight.dtype), recurrent_weight)
-    return gates(projected.to(dtype), recurrent.to(dtype), choices)
+    return output.to(projected.dtype), *(torch.stack((part,)) for part in state)

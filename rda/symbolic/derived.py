@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import cache, cached_property
+from collections.abc import Iterable, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rda.symbolic import keeping
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from rda.units.unit import Traced, Unit
 
 
+Order = tuple[int, ...] | None
+
+
 class Gates(NamedTuple):
     """Names of gates by what they see. A gate that sees both is the sum of W x and W h."""
 
@@ -31,10 +34,10 @@ class Gates(NamedTuple):
 
 
 class Derived:
-    """What follows from a unit's definition."""
+    """What follows from a unit's definition; `in_half` where sequences are stored in bfloat16."""
 
-    def __init__(self, unit: Unit) -> None:
-        self.unit = unit
+    def __init__(self, unit: Unit, in_half: bool = False) -> None:
+        self.unit, self.in_half = unit, in_half
         self.traced: Traced = unit.traced
 
     @cached_property
@@ -46,7 +49,7 @@ class Derived:
     def kept(self) -> Kept:
         """What the forward pass keeps."""
         sums = [part.name for part in self.unit.parts if part.is_sum]
-        return keeping.choose(self.traced, self.gradient, sums)
+        return keeping.choose(self.traced, self.gradient, sums, self.in_half)
 
     @cached_property
     def gates(self) -> Gates:
@@ -60,6 +63,8 @@ class Derived:
 
         def is_sum(name: str) -> bool:
             blocks = {traced.x[name], traced.h[name]}
+            if blocks.intersection(results):
+                return False
             uses = set().union(*(users.get(block, set()) for block in blocks))
             return len(uses) == 1 and all(
                 one.function is ADD and {*one.arguments} == blocks for one in uses
@@ -122,47 +127,51 @@ class Derived:
         return tuple(self.blocks.index(each) for each in self.gradient.weights.values())
 
     @cached_property
-    def orders(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """For each gate of W x, and of W h, as they are stored: its place in the definition."""
+    def orders(self) -> tuple[Order, Order]:
+        """For each gate of W x, and of W h, as they are stored: its place in the definition.
+
+        None where the two orders are the same.
+        """
         x, h, gates = list(self.traced.x), list(self.traced.h), self.gates
         return (
-            tuple(x.index(name) for name in (*gates.x_only, *gates.both)),
-            tuple(h.index(name) for name in (*gates.both, *gates.h_only)),
+            _unless_same(x.index(name) for name in (*gates.x_only, *gates.both)),
+            _unless_same(h.index(name) for name in (*gates.both, *gates.h_only)),
         )
 
-    def in_definition_order(self, projected: Any, recurrent: Any) -> tuple[Any, Any]:
-        """W x + b, (..., gates * hidden), and the recurrent weight with gates as in the unit."""
-        units = recurrent.shape[1]
-        of_x, of_h = (_inverse(order) for order in self.orders)
-        if of_x == tuple(range(len(of_x))) and of_h == tuple(range(len(of_h))):
-            return projected, recurrent
-        blocks = projected.unflatten(-1, (-1, units))[..., list(of_x), :].flatten(-2)
-        return blocks, recurrent.unflatten(0, (-1, units))[list(of_h)].flatten(0, 1)
+    @cached_property
+    def definition_orders(self) -> tuple[Order, Order]:
+        """The inverse: for each gate of the definition its place as it is stored."""
+        x, h = (None if one is None else _inverse(one) for one in self.orders)
+        return x, h
 
     def hidden_of(self, output: Any, sequences: Sequence[Any]) -> Any:
         """The h of every step, from what is kept."""
         traced = self.traced
         known = {traced.after[n]: s for n, s in zip(self.kept.sequences, sequences, strict=True)}
-        return evaluate([traced.hidden], {traced.output: output, **known})[0]
+        (h,) = evaluate([traced.hidden], {traced.output: output, **known})
+        return output.new_full(output.shape, h) if isinstance(h, float) else h
 
     def first_hidden(self, start: Sequence[Any], like: Any) -> Any:
         """The h before the first step, a tensor like this one; None where it is zero."""
         if self._starts_from_zero and all(part is None for part in start):
             return None
-        return self.unit.hidden(self.unit.filled(start, like))
+        values = dict(zip(self.traced.before.values(), self.unit.filled(start, like), strict=True))
+        (h,) = evaluate([self.start_hidden], values)
+        return like.new_full(like.shape, h) if isinstance(h, float) else h
 
     @cached_property
     def _starts_from_zero(self) -> bool:
         import torch
 
         own = self.unit.filled([None] * len(self.unit.parts), torch.empty(1))
-        return not bool(self.unit.hidden(own).any())
+        values = dict(zip(self.traced.before.values(), own, strict=True))
+        (h,) = evaluate([self.start_hidden], values)
+        return not bool(torch.as_tensor(h).any())
 
 
-@cache
-def derived(unit: Unit) -> Derived:
-    """What follows from a unit's definition, found out once."""
-    return Derived(unit)
+def _unless_same(order: Iterable[int]) -> Order:
+    found = tuple(order)
+    return None if found == tuple(range(len(found))) else found
 
 
 def _inverse(order: tuple[int, ...]) -> tuple[int, ...]:

@@ -6,7 +6,9 @@ so that what a step computes twice is computed once, and a dictionary finds it b
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -33,7 +35,9 @@ class Function:
     def __call__(self, *arguments: Any) -> Any:
         """An expression where an argument is one, otherwise the result on tensors."""
         if any(isinstance(argument, Expression) for argument in arguments):
-            return _interned(self, tuple(as_expression(argument) for argument in arguments))
+            conditions = 1 if self.name == "where" else 0
+            numbers = (as_number(argument) for argument in arguments[conditions:])
+            return _interned(self, (*arguments[:conditions], *numbers))
         return self.on_tensors(*arguments)
 
     def __repr__(self) -> str:
@@ -82,11 +86,26 @@ class Expression:
     def __gt__(self, other: Scalar) -> Expression:
         return less(other, self)
 
+    def __eq__(self, other: object) -> bool:
+        if getattr(_while, "tracing", False):
+            raise TypeError("a unit's step cannot ask whether a value equals another: use < and >")
+        return self is other
+
+    __hash__ = object.__hash__
+
     def __bool__(self) -> bool:
         raise TypeError(
             "a unit's step has no values while it is traced, so it cannot branch on one: "
             "use where(condition, a, b) in place of if, and, or, max and min"
         )
+
+    def __matmul__(self, other: object) -> Expression:
+        raise TypeError(
+            "a step has one product with a matrix, W h, which is computed before it: name the "
+            "blocks of W in `recurrent`"
+        )
+
+    __rmatmul__ = __matmul__
 
     def __repr__(self) -> str:
         if self.function is None:
@@ -95,6 +114,17 @@ class Expression:
 
 
 _known: dict[object, Expression] = {}
+_while = threading.local()
+
+
+@contextmanager
+def tracing() -> Iterator[None]:
+    """While a user's functions are called with expressions, `==` is not that of objects."""
+    _while.tracing = True
+    try:
+        yield
+    finally:
+        _while.tracing = False
 
 
 def _interned(function: Function, arguments: tuple[Expression, ...]) -> Expression:
@@ -116,6 +146,13 @@ def as_expression(value: Scalar) -> Expression:
             f"a unit computes with numbers and expressions, got: {type(value).__name__}"
         )
     return _known.setdefault(float(value), Expression(None, number=float(value)))
+
+
+def as_number(value: Scalar) -> Expression:
+    """The same; a condition counts as 1 where it is true and as 0 where it is not."""
+    found = as_expression(value)
+    is_condition = found.function is not None and found.function.is_condition
+    return WHERE(found, 1.0, 0.0) if is_condition else found
 
 
 def is_number(value: Scalar, number: float) -> bool:
@@ -149,6 +186,19 @@ def symbols_in(results: Iterable[Expression], given: Iterable[Expression] = ()) 
     return (found.symbol for found in in_order(results, given) if found.symbol)
 
 
+def fingerprint(results: Iterable[Expression]) -> str:
+    """The results as text, the same for the same expressions in every process."""
+    results = list(results)
+    places: dict[Expression, int] = {}
+    lines: list[str] = []
+    for expression in in_order(results):
+        of = ",".join(str(places[argument]) for argument in expression.arguments)
+        name = expression.function.name if expression.function else expression.symbol
+        places[expression] = len(lines)
+        lines.append(f"{name}({of}){'' if expression.number is None else expression.number!r}")
+    return ";".join((*lines, *(str(places[result]) for result in results)))
+
+
 def evaluate(results: Iterable[Expression], values: dict[Expression, Any]) -> list[Any]:
     """The results on tensors, from the values of symbols and of other expressions.
 
@@ -170,6 +220,7 @@ def evaluate(results: Iterable[Expression], values: dict[Expression, Any]) -> li
 
 
 def add(a: Scalar, b: Scalar) -> Expression:
+    a, b = as_number(a), as_number(b)
     if is_number(a, 0):
         return as_expression(b)
     if is_number(b, 0):
@@ -179,12 +230,14 @@ def add(a: Scalar, b: Scalar) -> Expression:
 
 
 def subtract(a: Scalar, b: Scalar) -> Expression:
+    a, b = as_number(a), as_number(b)
     if is_number(a, 0):
         return negate(b)
     return as_expression(a) if is_number(b, 0) else SUBTRACT(a, b)
 
 
 def multiply(a: Scalar, b: Scalar) -> Expression:
+    a, b = as_number(a), as_number(b)
     if is_number(a, 0) or is_number(b, 0):
         return as_expression(0.0)
     if is_number(a, 1):
@@ -197,11 +250,12 @@ def multiply(a: Scalar, b: Scalar) -> Expression:
 
 
 def divide(a: Scalar, b: Scalar) -> Expression:
+    a, b = as_number(a), as_number(b)
     return as_expression(a) if is_number(b, 1) else as_expression(DIVIDE(a, b))
 
 
 def negate(a: Scalar) -> Expression:
-    a = as_expression(a)
+    a = as_number(a)
     if a.number is not None:
         return as_expression(-a.number)
     return a.arguments[0] if a.function is NEGATE else as_expression(NEGATE(a))
@@ -216,6 +270,18 @@ def _of_division(quotient: Expression) -> tuple[Scalar, Scalar]:
     return 1 / divisor, -quotient / divisor
 
 
+def _where(condition: Any, a: Any, b: Any) -> Any:
+    import torch
+
+    return torch.where(condition, a, b)
+
+
+def _of_where(of: Expression) -> tuple[Scalar | None, ...]:
+    condition, _, _ = of.arguments
+    return None, WHERE(condition, 1.0, 0.0), WHERE(condition, 0.0, 1.0)
+
+
+WHERE = Function("where", _where, _of_where, has_dead_zones=True)
 ADD = Function("add", lambda a, b: a + b, lambda of: (1.0, 1.0))
 SUBTRACT = Function("subtract", lambda a, b: a - b, lambda of: (1.0, -1.0))
 MULTIPLY = Function("multiply", lambda a, b: a * b, lambda of: of.arguments[::-1])

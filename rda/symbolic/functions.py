@@ -5,29 +5,19 @@ Each works on expressions, when an engine traces a step, and on tensors, when th
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch.nn import functional as F
 
+from rda.activations import log_of_weight as _log_of_weight
 from rda.activations import log_relu as _log_relu
 from rda.activations import log_softplus as _log_softplus
 from rda.activations import softplus as _softplus
-from rda.symbolic.expressions import Expression, Function, Scalar
+from rda.symbolic.expressions import WHERE, Expression, Function, Scalar
 
 INFINITY = float("inf")
 
 
-def _where(condition: Any, a: Any, b: Any) -> Any:
-    return torch.where(condition, a, b)
-
-
-def _of_where(of: Expression) -> tuple[Scalar | None, ...]:
-    condition, _, _ = of.arguments
-    return None, where(condition, 1.0, 0.0), where(condition, 0.0, 1.0)
-
-
-where = Function("where", _where, _of_where, has_dead_zones=True)
+where = WHERE
 """where(condition, a, b): a where the condition is true, otherwise b."""
 
 
@@ -74,6 +64,15 @@ log_relu = Function(
     has_dead_zones=True,
 )
 """log max(0, x): minus infinity, with a derivative of zero, where x has no logarithm."""
+
+
+log_of_weight = Function(
+    "log_of_weight",
+    _log_of_weight,
+    lambda of: (slope_of_log_relu(of.arguments[0]),),
+    has_dead_zones=True,
+)
+"""log a of a weight: the same, and NaN where the weight is negative, which it must not be."""
 
 
 # ---- A weighted average in the logarithm of its weights

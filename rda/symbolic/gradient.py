@@ -18,7 +18,7 @@ from rda.symbolic.expressions import (
 if TYPE_CHECKING:
     from rda.units.unit import Traced
 
-D_OUTPUT, D_HIDDEN = symbol("d.output"), symbol("d.hidden")
+D_OUTPUT, D_HIDDEN = symbol("d. of o"), symbol("d. of h")
 
 
 def _through(gradient: object, slope: object) -> object:
@@ -35,7 +35,7 @@ through = Function("through", _through)
 class Gradient(NamedTuple):
     """The gradients of a step as expressions.
 
-    They use the symbols d.output and d.hidden, the gradients of the step's o and h, and d.<part>
+    They use the symbols D_OUTPUT and D_HIDDEN, the gradients of the step's o and h, and d.<part>
     for the gradient of each part of its new state that is not h itself.
     """
 

@@ -31,10 +31,16 @@ class Kept(NamedTuple):
     values: tuple[Expression, ...]
 
 
-def choose(traced: Traced, gradient: Gradient, sums: Iterable[str] = ()) -> Kept:
+def choose(
+    traced: Traced, gradient: Gradient, sums: Iterable[str] = (), in_half: bool = False
+) -> Kept:
     """The least that has to be kept for a backward pass, and of equal choices the least work.
 
-    Parts that are `sums` are not kept: they grow, and a stored one may have few digits. The h of
+    Where values are stored `in_half` precision, a tanh near 1 has no digits left for its slope. Of
+    equal choices that with more of the state is then taken, from which it is computed again.
+
+    Parts that are `sums` are not kept unless h needs them: they grow, and a stored one may have few
+    digits. The h of
     every step must come from what is kept, because the gradient of the recurrent weights needs it.
     """
     parts = traced.after.items()
@@ -44,10 +50,13 @@ def choose(traced: Traced, gradient: Gradient, sums: Iterable[str] = ()) -> Kept
         for sequences in _subsets(stored)
         if not any(symbols_in([traced.hidden], known(traced, sequences)))
     ]
+    if not found:  # h is a sum itself
+        return choose(traced, gradient, (), in_half)
 
-    def price(kept: Kept) -> tuple[int, int]:
+    def price(kept: Kept) -> tuple[int, int, int]:
         computed = in_order(gradient.results, known(traced, kept.sequences) | {*kept.values})
-        return len(kept.sequences) + len(kept.values), len(computed)
+        count = len(kept.sequences) + len(kept.values)
+        return count, -len(kept.sequences) if in_half else 0, len(computed)
 
     return min(found, key=price)
 

@@ -9,9 +9,6 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from rda.catalogue import build
-from rda.precision import compute_dtype
-from rda.scan.dispatch import select
-from rda.sequence import SequenceLayer
 
 if TYPE_CHECKING:
     from rda.training.record import Record
@@ -104,9 +101,5 @@ class SequenceModel(nn.Module):
     def engine_for(self, batch_size: int) -> str:
         """The name of the engine that runs this model's unit on batches of this size."""
         example = self.readout.weight.new_empty(2, batch_size, self.unit.input_size)
-        if isinstance(self.unit, SequenceLayer):
-            _, recurrent, *_ = self.unit.all_weights[0]
-            example = example.to(compute_dtype(example, recurrent))
-            return select(self.unit.engine, example, self.unit.choices, recurrent).name
         named: str = self.unit.engine_for(example)
         return named

@@ -20,7 +20,7 @@ from rda.equations import (
     stable_hidden,
     stable_step,
 )
-from rda.sequence import SequenceLayer
+from rda.layers import AveragingLayer
 from rda.training.model import SequenceModel
 
 Step = Callable[[int], Tensor]
@@ -38,12 +38,12 @@ def one_step(model: SequenceModel, state: Any = None) -> Step:
     everything = torch.arange(model.symbols, device=model.readout.weight.device)
     encoded = model.encode(everything.unsqueeze(1)).squeeze(1)
     unit, readout = model.unit, model.readout
-    kind = _rda if isinstance(unit, SequenceLayer) else _lstm if unit.mode == "LSTM" else _gru
+    kind = _rda if isinstance(unit, AveragingLayer) else _lstm if unit.mode == "LSTM" else _gru
     follow = kind(unit, encoded, state)
     return lambda symbol: readout(follow(symbol))
 
 
-def _rda(unit: SequenceLayer, encoded: Tensor, state: Any) -> Step:
+def _rda(unit: AveragingLayer, encoded: Tensor, state: Any) -> Step:
     weight_ih, weight_hh, bias = unit.all_weights[0]
     projected = F.linear(encoded, weight_ih, bias).unbind(0)
     choices = unit.choices

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Generator, Tensor
 
-from rda.scan.engines import FEW_LAUNCHES
+from rda.scan.engines import ON_GPUS
 from rda.settings import Recipe
 from rda.tasks import Batch, Part, Source
 from rda.training.cuda_graph import CudaGraph
@@ -26,7 +26,7 @@ NORM_WINDOW = 100
 """The running mean of the gradients' norm forgets at this many steps."""
 SMALLER, SMALLEST = 2.0**-32, 2.0**-64
 """By how much the loss is scaled down after gradients that were not finite, and at most."""
-GRAPHED_ENGINES = (*FEW_LAUNCHES, "cuDNN")
+GRAPHED_ENGINES = (*ON_GPUS, "cuDNN")
 """Engines whose training step is recorded as a CUDA graph. A Python loop over time has thousands
 of launches, and its graph would be too long."""
 

@@ -12,7 +12,8 @@ class GRU(Unit):
     The reset gate r multiplies the product W h, not h, and so also the bias of that product.
     """
 
-    inputs = recurrent = "r", "z", "n"
+    inputs = "n", "r", "z"  # gates that see x alone come first in the engines
+    recurrent = "r", "z", "n"
     state = ("h",)
     weights = ("bias_n",)
 

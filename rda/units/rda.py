@@ -1,6 +1,6 @@
 """The Recurrent Discounted Attention unit and the Recurrent Weighted Average: sections 5 and 3."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 from rda.symbolic import functions as f
@@ -14,6 +14,17 @@ LOG_ATTENTION: dict[str, Callable[[Any], Any]] = {
 }
 """log f_a, because no logit can overflow it."""
 OUTPUT: dict[str, Callable[[Any], Any]] = {"identity": lambda x: x, "tanh": f.tanh}
+Choice = str | Callable[[Any], Any]
+"""A name of the tables above, or a function of one value."""
+
+
+def averaged(r: Any, z: Any, log_a: Any, kept: Any) -> tuple[Any, Any]:
+    """The average r, whose weight is e^kept, and z with the weight a: their average, and log d.
+
+    If neither has any weight, the paper divides 0 by 0. Here the average stays as it is.
+    """
+    p = f.log_ratio(log_a, kept)
+    return f.blend(r, z, p), f.log_sum(kept, log_a, p)
 
 
 class RDA(Unit):
@@ -26,10 +37,34 @@ class RDA(Unit):
     recurrent: ClassVar[Names] = ("g", "a", "gamma")
     state = "r", Part("l", start=-f.INFINITY, is_sum=True)
 
+    biases: ClassVar[Mapping[str, float]] = {"gamma": 1.0}
+
     def __init__(
-        self, attention: str = "exp", hidden: str = "identity", output: str = "tanh"
+        self, attention: Choice = "exp", hidden: Choice = "identity", output: Choice = "tanh"
     ) -> None:
-        self.log_f_a, self.f_h, self.f_o = LOG_ATTENTION[attention], OUTPUT[hidden], OUTPUT[output]
+        self.choices = attention, hidden, output
+
+    def log_f_a(self, x: Any) -> Any:
+        """log f_a, of a function of the user's too."""
+        attention = self.choices[0]
+        if isinstance(attention, str):
+            return LOG_ATTENTION[attention](x)
+        return f.log_of_weight(attention(x))
+
+    def f_h(self, x: Any) -> Any:
+        """The hidden state of an average."""
+        return _chosen(self.choices[1], x)
+
+    def f_o(self, x: Any) -> Any:
+        """The output of a hidden state."""
+        return _chosen(self.choices[2], x)
+
+    @property
+    def key(self) -> str:
+        """The choices by name, which say all."""
+        if all(isinstance(choice, str) for choice in self.choices) and type(self) in (RDA, RWA):
+            return f"{type(self).__name__} {' '.join(map(str, self.choices))}"
+        return super().key
 
     def step(self, x: Any, h: Any, s: Any) -> Any:
         return self.average(x, h, s, s.l + f.log_sigmoid(x.gamma + h.gamma))
@@ -37,9 +72,7 @@ class RDA(Unit):
     def average(self, x: Any, h: Any, s: Any, kept: Any) -> Any:
         """The average of the past, whose weight is now e^kept, and the new features."""
         z = x.u * f.tanh(x.g + h.g)
-        log_a = self.log_f_a(x.a + h.a)
-        p = f.log_ratio(log_a, kept)
-        return self.state_type(r=f.blend(s.r, z, p), l=f.log_sum(kept, log_a, p))
+        return averaged(s.r, z, self.log_f_a(x.a + h.a), kept)
 
     def hidden(self, s: Any) -> Any:
         return self.f_h(s.r)
@@ -53,11 +86,16 @@ class RWA(RDA):
 
     inputs = "u", "g", "a"
     recurrent = "g", "a"
+    biases: ClassVar[Mapping[str, float]] = {}
 
     def __init__(
-        self, attention: str = "exp", hidden: str = "tanh", output: str = "identity"
+        self, attention: Choice = "exp", hidden: Choice = "tanh", output: Choice = "identity"
     ) -> None:
         super().__init__(attention, hidden, output)
 
     def step(self, x: Any, h: Any, s: Any) -> Any:
         return self.average(x, h, s, s.l)
+
+
+def _chosen(choice: Choice, x: Any) -> Any:
+    return OUTPUT[choice](x) if isinstance(choice, str) else choice(x)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import namedtuple
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
+from keyword import iskeyword
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
-from rda.symbolic.expressions import Expression, symbol
+from rda.symbolic.expressions import Expression, as_number, fingerprint, symbol, tracing
 
 Names: TypeAlias = tuple[str, ...]
 
@@ -29,21 +31,42 @@ class Unit:
         recurrent  names of the blocks of W h, computed from the h of the step before
         state      what is carried from step to step
         weights    names of learned values, one for each unit, that are the same at every step
+        biases     initial values of biases and weights that do not start at 0, by their names
 
     `step` gets the blocks as `x` and `h`, the state as `s` and, where it has any, the weights as
     `w`, and returns the new state. It is called with expressions to make the engines' kernels, and
     with tensors to run the reference, so it must use only + - * /, comparisons and the functions
-    of `rda.symbolic`.
+    of `rda.functions`.
     """
 
     inputs: ClassVar[Names]
     recurrent: ClassVar[Names]
     state: ClassVar[tuple[str | Part, ...]]
     weights: ClassVar[Names] = ()
+    biases: ClassVar[Mapping[str, float]] = {}
+
+    parts: ClassVar[tuple[Part, ...]]
+    """The parts of the state."""
+    state_type: ClassVar[Any]
+    """A named tuple of the parts of the state; those below are of the blocks and the weights."""
+    x_type: ClassVar[Any]
+    h_type: ClassVar[Any]
+    w_type: ClassVar[Any]
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if not all(hasattr(cls, name) for name in ("inputs", "recurrent", "state")):
+            return
+        check_definition(cls)
+        cls.parts = tuple(Part(part) if isinstance(part, str) else part for part in cls.state)
+        names = [part.name for part in cls.parts]
+        cls.state_type, cls.x_type, cls.h_type, cls.w_type = (
+            namedtuple("Values", each) for each in (names, cls.inputs, cls.recurrent, cls.weights)
+        )
 
     def step(self, x: Any, h: Any, s: Any, *weights: Any) -> Any:
         """The state after a step."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} should define step(self, x, h, s)")
 
     def hidden(self, s: Any) -> Any:
         """The h that the next step multiplies: the first part of the state, unless overridden."""
@@ -52,16 +75,6 @@ class Unit:
     def output(self, s: Any) -> Any:
         """What the layer returns for a step: h, unless overridden."""
         return self.hidden(s)
-
-    @cached_property
-    def parts(self) -> tuple[Part, ...]:
-        """The parts of the state."""
-        return tuple(Part(part) if isinstance(part, str) else part for part in type(self).state)
-
-    @cached_property
-    def state_type(self) -> Any:
-        """A named tuple of the parts of the state."""
-        return namedtuple("State", [part.name for part in self.parts])
 
     def filled(self, start: Sequence[Any], like: Any) -> Any:
         """A state of tensors like this one; a part that is None is the unit's own start."""
@@ -74,6 +87,44 @@ class Unit:
     def traced(self) -> Traced:
         """One step as expressions."""
         return trace(self)
+
+    @property
+    def key(self) -> str:
+        """A name for this unit and no other, the same in every process."""
+        steps = fingerprint((*self.traced.after.values(), self.traced.hidden, self.traced.output))
+        said = repr((self.inputs, self.recurrent, self.parts, self.weights, steps))
+        digest = hashlib.sha256(said.encode()).hexdigest()[:12]
+        return f"{type(self).__module__}:{type(self).__qualname__} {digest}"
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what was traced, which is made again where it is needed."""
+        return {name: value for name, value in vars(self).items() if name != "traced"}
+
+
+def check_definition(cls: type[Unit]) -> None:
+    """Raise for a unit whose parts are not what they should be. The message names the unit."""
+    owner = cls.__name__
+    for kind in ("inputs", "recurrent", "state", "weights"):
+        names = getattr(cls, kind)
+        if not isinstance(names, tuple):
+            raise TypeError(
+                f"{owner}.{kind} should be a tuple of names, got: {names!r}"
+                + (f" (write ({names!r},))" if isinstance(names, str) else "")
+            )
+        found = [part.name if isinstance(part, Part) else part for part in names]
+        for name in found:
+            is_name = isinstance(name, str) and name.isidentifier() and not iskeyword(name)
+            if not is_name or name.startswith("_"):
+                raise ValueError(f"{owner}.{kind} should be names of Python, got: {name!r}")
+            if kind == "weights" and name in ("bias", "weight_ih", "weight_hh"):
+                raise ValueError(f"{owner}.weights has {name!r}, which every layer has already")
+            if found.count(name) > 1:
+                raise ValueError(f"{owner}.{kind} has {name!r} twice")
+        if not names and kind != "weights":
+            raise ValueError(f"{owner}.{kind} should have at least one name")
+    for name in vars(cls).get("biases", ()):
+        if name not in (*cls.inputs, *cls.weights):
+            raise ValueError(f"{owner}.biases has {name!r}, which is not in inputs or weights")
 
 
 class Traced(NamedTuple):
@@ -103,20 +154,32 @@ def trace(unit: Unit) -> Traced:
     names = {"x": unit.inputs, "h": unit.recurrent, "w": unit.weights}
     groups = {key: {one: symbol(f"{key}.{one}") for one in of} for key, of in names.items()}
     before = {part.name: symbol(f"s.{part.name}") for part in unit.parts}
-    x, h, w = (_fields(groups[key]) for key in names)
-    stepped = unit.step(x, h, unit.state_type(**before), *((w,) if w else ()))
+    x, h = unit.x_type(**groups["x"]), unit.h_type(**groups["h"])
+    weights = (unit.w_type(**groups["w"]),) if unit.weights else ()
+    stepped = _called(unit.step, f"{name}.step", x, h, unit.state_type(**before), *weights)
     if not isinstance(stepped, tuple) or len(stepped) != len(before):
         raise TypeError(
             f"{name}.step should return {len(before)} values, one for each part of the state"
         )
     after = unit.state_type(*(_checked(part, f"{name}.step") for part in stepped))
-    hidden = _checked(unit.hidden(after), f"{name}.hidden")
-    output = _checked(unit.output(after), f"{name}.output")
+    hidden, output = (
+        _checked(_called(function, where, after), where)
+        for function, where in ((unit.hidden, f"{name}.hidden"), (unit.output, f"{name}.output"))
+    )
     return Traced(groups["x"], groups["h"], before, groups["w"], after._asdict(), hidden, output)
 
 
-def _fields(values: Mapping[str, Expression]) -> Any:
-    return namedtuple("Blocks", list(values))(**values)
+def _called(function: Callable[..., Any], where: str, *arguments: Any) -> Any:
+    try:
+        with tracing():
+            return function(*arguments)
+    except (NotImplementedError, RecursionError):
+        raise
+    except Exception as error:
+        raise TypeError(
+            f"{where} should use only + - * /, comparisons and the functions of rda.functions. "
+            f"It raised {type(error).__name__}: {error}"
+        ) from error
 
 
 def _checked(value: object, where: str) -> Expression:
@@ -124,4 +187,4 @@ def _checked(value: object, where: str) -> Expression:
         raise TypeError(
             f"{where} should compute with what it is given, got: {type(value).__name__}"
         )
-    return value
+    return as_number(value)

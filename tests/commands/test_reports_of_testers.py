@@ -57,13 +57,18 @@ class TestNothingIsLeftBehind:
 
 
 class TestEngines:
-    @pytest.mark.parametrize("engine", ["eager", "reference"])
-    def test_an_engine_of_other_units_is_refused_and_not_passed_over(self, engine, capsys):
-        assert train("--engine", engine, unit="LSTM") == 2
-        assert engine in capsys.readouterr().err
-        line = ["compare", "multicopy", "RWA", "GRU", *TINY, "--steps", "1"]
-        assert main([*line, "--engine", engine]) == 2
+    def test_an_engine_of_other_units_is_refused_and_not_passed_over(self, capsys):
+        assert train("--engine", "torch", unit="RWA") == 2
+        assert "torch" in capsys.readouterr().err
+        line = ["compare", "multicopy", "GRU", "RWA", *TINY, "--steps", "1"]
+        assert main([*line, "--engine", "torch"]) == 2
         assert not Path("runs").exists()
+
+    @pytest.mark.parametrize("engine", ["eager", "reference"])
+    def test_engines_have_the_same_names_for_all_units(self, engine):
+        assert train("--engine", engine, "--name", engine, unit="LSTM") == 3
+        (entry,) = Record(Path("runs") / engine).environment
+        assert entry["engine"] == engine
 
     def test_torchs_own_lstm_can_be_asked_for(self):
         assert train("--engine", "torch", "--name", "own", unit="LSTM") == 3

@@ -7,8 +7,8 @@ import rda
 from rda.activations import Choices
 from rda.baselines import GRU, LSTM
 from rda.equations import LogState
-from rda.scan.cuda.choosing import WAYS
 from rda.scan.dispatch import scan
+from rda.scan.engines import ON_GPUS
 
 RDA = Choices()
 RWA = Choices("exp", "tanh", "identity", discount=False)
@@ -167,9 +167,9 @@ def check_op(engine, units, dtype):
     tensors = [t.to("cuda", torch.float32) for t in draw(5, 3, units, 4, RDA)]
     tensors = [t.to(dtype) if k < 4 else t for k, t in enumerate(tensors)]
     x, weight, input_weight, bias, r, l = (t.requires_grad_() for t in tensors)
-    arguments = (x, input_weight, bias, weight, r, l, None, "exp", "identity", "tanh", True, False)
+    call = (x, input_weight, bias, weight, [r, l], [], None, "RDA exp identity tanh", False)
     product = "bf16" if dtype == torch.bfloat16 else "fp32"
-    torch.library.opcheck(torch.ops.rda.scan, (*arguments, True, f"{engine} {product}"))
+    torch.library.opcheck(torch.ops.rda.scan, (*call, True, engine, product))
 
 
 def packed_error(engine, units, dtype):
@@ -222,6 +222,6 @@ def baseline_error(name, product, time, batch, units, bias=True, **options):
     layer = layer.to("cuda", dtype)
     exact.load_state_dict(layer.state_dict())  # the weights after rounding
     x, states = x.to(dtype), [state.to(dtype) for state in states]
-    assert layer.engine_for(x.cuda()) in WAYS
+    assert layer.engine_for(x.cuda()) in ON_GPUS
     found = _results(layer, x, states, dtype, "cuda")
     return distance(found, _results(exact.double(), x, states, torch.float64, "cpu"))

@@ -5,7 +5,7 @@ from torch.nn.utils.rnn import pack_padded_sequence
 
 from rda import RDA, RWA
 from rda.baselines import GRU, LSTM
-from rda.scan.cuda.choosing import WAYS
+from rda.scan.engines import ON_GPUS
 
 LENGTHS = torch.tensor([5, 5, 4, 3, 3, 2, 1, 1, 1])
 
@@ -48,7 +48,7 @@ def run(product):
         output.data.sum().backward()
     for layer in baselines():
         layer.to("cuda", dtype)
-        assert layer.engine_for(x) in WAYS
+        assert layer.engine_for(x) in ON_GPUS
         output, _ = layer(x)
         output.sum().backward()
     many_rows(product)

@@ -85,12 +85,36 @@ def test_what_the_engine_does_not_do_goes_to_torch(name):
     x = torch.randn(5, 3, 6, device="cuda")
     assert ours(6, 20, engine="torch").cuda().engine_for(x) == "cuDNN"
     assert ours(6, 20).cuda().double().engine_for(x.double()) == "cuDNN"
-    packed = nn.utils.rnn.pack_padded_sequence(x, torch.tensor([5, 3, 1]))
     layer = ours(6, 20).cuda()
-    assert layer(packed)[0].data.shape == (9, 20)
     with torch.autocast("cuda", torch.float16):
         assert layer.engine_for(x) == "cuDNN"
         assert layer(x)[0].dtype == torch.float16
+
+
+@pytest.mark.parametrize("name", PAIRS)
+@pytest.mark.parametrize("units", [20, 140, 600])
+def test_packed_sequences_and_lengths(name, units):
+    ours, theirs = PAIRS[name]
+    torch.manual_seed(0)
+    layer, other = ours(6, units, bidirectional=True).cuda(), theirs(6, units, bidirectional=True)
+    other.load_state_dict(layer.state_dict())
+    lengths = torch.tensor([2, 5, 3])
+    x = torch.randn(5, 3, 6)
+    packed = nn.utils.rnn.pack_padded_sequence(x, lengths, enforce_sorted=False)
+    expected = nn.utils.rnn.pad_packed_sequence(other(packed)[0])[0]
+    found = nn.utils.rnn.pad_packed_sequence(layer(packed.to("cuda"))[0])[0]
+    ragged = layer(x.cuda(), lengths=lengths.cuda())[0]
+    for each in (found, ragged):
+        torch.testing.assert_close(each.cpu(), expected, rtol=0, atol=2e-3)
+
+
+@pytest.mark.parametrize("name", PAIRS)
+@pytest.mark.parametrize("units", [40, 140, 600])
+def test_compiled_as_one_graph(name, units):
+    layer = PAIRS[name][0](6, units).cuda()
+    x = torch.randn(5, 3, 6, device="cuda")
+    whole = torch.compile(layer, fullgraph=True)
+    torch.testing.assert_close(whole(x)[0], layer(x)[0], rtol=0, atol=0)
 
 
 @pytest.mark.parametrize("name", PAIRS)

@@ -25,8 +25,10 @@ from comparing import (
 import rda
 from rda.activations import Choices
 from rda.cli import main
-from rda.scan.cuda import grid, kernel
+from rda.scan import dispatch
+from rda.scan.cuda import grid
 from rda.scan.dispatch import EngineUnavailableError, scan, select
+from rda.scan.engines import ENGINES
 
 LIMIT = TOLERANCE["bf16"]
 
@@ -201,10 +203,11 @@ def test_sizes_that_torch_compile_does_not_know():
 
 @pytest.mark.parametrize("units", [100, 600, 1024, 1800, 2112])
 def test_layouts_know_their_shared_memory(units):
-    constants = kernel._constants(RDA)
+    _, key = dispatch.unit_of(RDA)
+    text = ENGINES["grid"].kernel(key, torch.bfloat16, "bf16").unit
     for direction in ("forward", "backward"):
         layout = grid._layout_on(0, units, 3, direction)
-        module = grid._module(0, layout, direction, "rda", units, constants)
+        module = grid._module(0, layout, direction, text, units)
         _, used = module._functions[direction]
         assert 0 <= used - layout.shared_bytes < 128  # of alignment
 

@@ -11,10 +11,11 @@ import torch
 
 from rda.scan.cpu import build
 from rda.scan.cpu.native import source
+from rda.symbolic.derived import Derived
 from rda.units import RDA
 
 ROOT = Path(__file__).parents[2]
-SOURCE = source(RDA(), torch.float32)
+SOURCE = source(Derived(RDA()), torch.float32)
 RUN = """
 import warnings
 warnings.simplefilter("always")

@@ -12,8 +12,9 @@ import torch
 
 from rda import files
 from rda.cli import main
-from rda.scan.cpu import build, kernel, native
+from rda.scan.cpu import build, native
 from rda.scan.cuda import nvrtc
+from rda.symbolic.derived import Derived
 from rda.units import RDA
 
 X86 = platform.machine() in ("x86_64", "AMD64")
@@ -99,14 +100,14 @@ def compiler(tmp_path, libraries, monkeypatch):
 @pytest.mark.skipif(not X86, reason="names instruction sets of x86-64")
 def test_flags_of_the_user_choose_the_instruction_set(cache, monkeypatch):
     monkeypatch.setenv("RDA_CPU_FLAGS", "-O0 -march=x86-64")
-    assert build.load(native.source(RDA(), torch.float32)).rda_vector_bytes() == 16
+    assert build.load(native.source(Derived(RDA()), torch.float32)).rda_vector_bytes() == 16
     monkeypatch.setenv("RDA_CPU_FLAGS", "-O0")
-    build.load(native.source(RDA(), torch.float32))
+    build.load(native.source(Derived(RDA()), torch.float32))
     assert len(list(cache.glob("*.so"))) == 2  # neither is taken for the other
 
 
 def test_the_doctor_tells_the_flags(monkeypatch, capsys):
-    monkeypatch.setattr(kernel, "native", lambda *of: "not compiled in this test")
+    monkeypatch.setattr(native, "compiled", lambda *of: "not compiled in this test")
     monkeypatch.setenv("RDA_CPU_FLAGS", "-DTOLD")
     assert main(["doctor", "--units", "8"]) == 0
     assert "-march=native -DTOLD\n" in capsys.readouterr().out
@@ -275,7 +276,7 @@ def test_what_killed_writers_of_gpu_code_left_is_swept(cache, gpu_compiles):
 
 
 def test_the_doctor_tells_whether_the_cache_is_private(shared, monkeypatch, capsys):
-    monkeypatch.setattr(kernel, "native", lambda *of: "not compiled in this test")
+    monkeypatch.setattr(native, "compiled", lambda *of: "not compiled in this test")
     assert main(["doctor", "--units", "8"]) == 0
     told = capsys.readouterr().out
     assert f"not used for code: {shared} can be written by other users (mode 1777)" in told

@@ -1,5 +1,7 @@
 """LSTM and GRU compiled for the CPU equal torch's own, with the same weights."""
 
+import copy
+
 import pytest
 import torch
 from torch import nn
@@ -95,10 +97,52 @@ def test_what_it_does_not_do_goes_to_torch(name):
     x = torch.randn(5, 3, 6)
     assert ours(6, 4).engine_for(x) == "cpu"
     assert ours(6, 4, engine="torch").engine_for(x) == "torch.nn"
-    assert ours(6, 4).bfloat16().engine_for(x.bfloat16()) == "torch.nn"
     assert ours(6, 4).engine_for(x[0]) == "torch.nn"
-    compiled = torch.compile(ours(6, 4), backend="eager")
-    assert compiled(x)[0].shape == (5, 3, 4)
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_compiled_as_one_graph(name):
+    layer, other = both(name, torch.float32, 6, 4, num_layers=2)
+    x = torch.randn(5, 3, 6)
+    whole = torch.compile(layer, backend="aot_eager", fullgraph=True)
+    found, expected = whole(x)[0], other(x)[0]
+    torch.testing.assert_close(found, expected, rtol=0, atol=ROUNDING[torch.float32])
+    gradients = [
+        torch.autograd.grad(each.square().sum(), list(of.parameters()))
+        for each, of in ((found, layer), (expected, other))
+    ]
+    torch.testing.assert_close(*gradients, rtol=1e-4, atol=ROUNDING[torch.float32])
+
+
+@pytest.mark.parametrize("name", PAIRS)
+@pytest.mark.parametrize("bidirectional", [False, True])
+def test_packed_and_ragged_sequences(name, bidirectional):
+    layer, other = both(name, torch.float64, 6, 4, num_layers=2, bidirectional=bidirectional)
+    lengths = torch.tensor([2, 5, 3])
+    x = torch.randn(5, 3, 6, dtype=torch.float64)
+    packed = nn.utils.rnn.pack_padded_sequence(x, lengths, enforce_sorted=False)
+    found, final = layer(packed)
+    expected, last = other(packed)
+    torch.testing.assert_close(found.data, expected.data, rtol=0, atol=1e-12)
+    padded, also_final = layer(x, lengths=lengths)
+    again, _ = nn.utils.rnn.pad_packed_sequence(expected, total_length=5)
+    torch.testing.assert_close(padded, again, rtol=0, atol=1e-12)
+    for state in (final, also_final):
+        torch.testing.assert_close(parts(state), parts(last), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_in_bfloat16_and_under_autocast(name):
+    layer, _ = both(name, torch.float32, 6, 4)
+    x = torch.randn(5, 3, 6)
+    expected = layer(x)[0]
+    with torch.autocast("cpu", torch.bfloat16):
+        under = layer(x)
+    rounded = copy.deepcopy(layer).bfloat16()(x.bfloat16())
+    for output, final in (under, rounded):
+        assert output.dtype == parts(final)[0].dtype == torch.bfloat16
+        # A bfloat16 has 8 bits, and weights, inputs and outputs are rounded to it.
+        torch.testing.assert_close(output.float(), expected, rtol=0, atol=2e-2)
 
 
 @pytest.mark.parametrize("name", PAIRS)

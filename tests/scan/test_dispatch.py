@@ -6,20 +6,23 @@ import torch
 import rda
 from rda.activations import Choices
 from rda.functional import LogState, scan, select
-from rda.scan import dispatch, reference
-from rda.scan.engines import ENGINES, Engine, Obstacle
+from rda.scan import dispatch, op
+from rda.scan.engines import ENGINES, InPlainTorch, Obstacle
 
 
 @pytest.fixture
 def picky(monkeypatch):
     """A faster engine that serves nothing but RDA-exp-tanh."""
 
-    def obstacle(work):
-        return None if work.choices == Choices() else Obstacle("it knows RDA-exp-tanh alone", False)
+    class Picky(InPlainTorch):
+        def obstacle(self, work):
+            known = work.key == "RDA exp identity tanh"
+            return None if known else Obstacle("it knows RDA-exp-tanh alone", False)
 
-    engine = Engine("a test's own", obstacle, reference.scan)
+    engine = Picky("picky", "a test's own")
     table = {"picky": engine, "reference": ENGINES["reference"]}
-    monkeypatch.setattr(dispatch, "ENGINES", table)
+    for module in (dispatch, op):
+        monkeypatch.setattr(module, "ENGINES", table)
 
 
 def test_auto_takes_the_first_engine_that_serves_and_says_why(picky):

@@ -15,8 +15,8 @@ import rda
 from rda.activations import ATTENTION, Choices
 from rda.functional import LogState, scan
 from rda.scan import dispatch
-from rda.scan.kernels import recurrent_gradient
 from rda.scan.op import scan_backward_op, scan_op
+from rda.scan.products import recurrent_gradient
 
 ENGINES = ("cpu", "eager")
 RDA_EXP_TANH, RDA_SIGMOID_ID = Choices(), Choices("sigmoid", "identity", "identity")
@@ -354,10 +354,11 @@ def op_arguments(choices, engine, lengths=None, input_weight=True, dtype=torch.f
     first = tensors["input"]
     if not input_weight:
         first = torch.randn(3, 2, choices.input_blocks * 4, dtype=dtype, requires_grad=True)
-    names = (choices.attention, choices.hidden, choices.output, choices.discount)
+    state = [r.detach().requires_grad_(), l.detach().requires_grad_()]
+    _, key = dispatch.unit_of(choices)
     return (
-        first, *weights, tensors["recurrent_weight"], r.detach().requires_grad_(),
-        l.detach().requires_grad_(), lengths, *names, False, True, engine,
+        first, *weights, tensors["recurrent_weight"], state, [], lengths, key, False, True, engine,
+        "fp32",
     )  # fmt: skip
 
 
@@ -374,14 +375,12 @@ def test_the_op_is_a_good_citizen(engine, choices, case):
 def test_the_backward_op_is_one_too(engine):
     arguments = op_arguments(RDA_SIGMOID_ID, engine)
     with torch.no_grad():
-        output, r, l, averages, saved, slopes = scan_op(*arguments)
-    x, input_weight, _, weight, r0, *_ = (
-        a.detach() if isinstance(a, torch.Tensor) else a for a in arguments
-    )
-    kept = (x, input_weight, weight, r0, output, averages, saved, slopes, None)
-    names = ("sigmoid", "identity", "identity", True)
-    given = (torch.randn_like(output), torch.randn_like(r), torch.randn_like(l))
-    torch.library.opcheck(scan_backward_op, (*given, *kept, *names, False, True, engine))
+        output, r, _, *others = scan_op(*arguments)
+    *of_call, _, _, _ = (a.detach() if isinstance(a, torch.Tensor) else a for a in arguments)
+    of_call[4] = [part.detach() for part in of_call[4]]
+    given = [torch.randn_like(output), torch.randn_like(r), None]
+    kept = [output, *others]
+    torch.library.opcheck(scan_backward_op, (*of_call, kept, given, engine, "fp32", True))
 
 
 class Model(nn.Module):
@@ -491,10 +490,10 @@ def test_jit_tracing_without_gradients_records_the_op(engine):
 def test_lengths_that_nobody_could_check_do_not_read_beyond_the_buffers(engine):
     torch.manual_seed(0)
     x, w = torch.randn(6, 3, 16), torch.randn(12, 4)
-    names = ("exp", "identity", "tanh", True)
-    state = (torch.zeros(3, 4), torch.zeros(3, 4))
+    state, key = [torch.zeros(3, 4), torch.zeros(3, 4)], "RDA exp identity tanh"
+    how = (key, True, False, engine, "fp32")
     given = [
-        scan_op(x, None, None, w, *state, torch.tensor(lengths), *names, True, False, engine)[0]
+        scan_op(x, None, None, w, state, [], torch.tensor(lengths), *how)[0]
         for lengths in ([6, 9, -4], [6, 6, 0])
     ]
     assert torch.equal(*given)

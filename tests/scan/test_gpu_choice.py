@@ -4,11 +4,13 @@ import pytest
 import torch
 from torch.fx.experimental.proxy_tensor import make_fx
 
+from rda.activations import Choices
 from rda.functional import scan
+from rda.scan import dispatch
 from rda.scan.cuda import choosing, grid, launching, onchip
-from rda.scan.cuda.choosing import WAYS, quickest
 from rda.scan.cuda.grid import CLUSTERS, SHARED_BYTES, WIDEST
 from rda.scan.cuda.launching import Layer, product_for
+from rda.scan.engines import Work
 
 H200 = (66, 30)
 """Clusters of 2 and 4 blocks that an H200 has room for."""
@@ -40,6 +42,11 @@ def test_a_layout_holds_every_weight_and_fits(units, gates, direction):
     assert found.shared_bytes <= SHARED_BYTES
     assert found.chunk_bytes == 2 * 128 * 2 * found.cluster * found.steps * 16
     assert units % (found.own // 4) == 0
+
+
+def quickest(layer):
+    """The engine that `auto` takes on a GPU."""
+    return dispatch.choose("auto", Work(layer, *dispatch.unit_of(Choices()), ()))
 
 
 def layer(precision, units, batch, gates=3):
@@ -88,7 +95,7 @@ def test_four_gates_leave_room_for_fewer_units(h200, monkeypatch):
 
 
 def test_a_gpu_without_clusters_has_blocks(h200, monkeypatch):
-    monkeypatch.setitem(WAYS, "cuda", WAYS["cuda"]._replace(obstacle=lambda layer: "no clusters"))
+    monkeypatch.setattr(onchip, "obstacle", lambda layer: "no clusters")
     assert quickest(layer("fp32", 128, 2048)) == "block"
     assert quickest(layer("fp32", 128, 2049)) == "graph"
 

@@ -77,7 +77,7 @@ def test_a_cell_reads_lazy_negations(monkeypatch, engine, cell_class, shape):
 
 
 def with_engine(function, engine):
-    return lambda *arguments, **options: function(*arguments, **{**options, "engine": engine})
+    return lambda call, _: function(call, engine)
 
 
 def test_a_gradient_that_comes_back_negated_is_read_with_its_sign(engine):

@@ -1,59 +1,12 @@
-"""Derived gradients are autograd's, and what is kept is what a person would keep."""
+"""What is derived from a unit is what a person would write, and wrong units are refused."""
 
-import interpreting
 import pytest
 import torch
-from own_units import PLAIN, RDAS
 
 from rda import units
-from rda.scan.by_definition import Work, reference
 from rda.symbolic.derived import Derived
 from rda.symbolic.functions import sigmoid, tanh
 from rda.units import Unit
-
-ALL = {**PLAIN, **RDAS}
-TIME, BATCH, UNITS = 7, 4, 3
-
-
-def drawn(unit, lengths, reverse):
-    """Numbers for everything that a unit reads, with gradients."""
-    torch.manual_seed(0)
-
-    def tensor(*shape):
-        return torch.randn(*shape, dtype=torch.float64).requires_grad_()
-
-    return Work(
-        tensor(TIME, BATCH, len(unit.inputs) * UNITS),
-        tensor(len(unit.recurrent) * UNITS, UNITS),
-        tuple(tensor(UNITS) for _ in unit.weights),
-        tuple(tensor(BATCH, UNITS) for _ in unit.parts),
-        lengths,
-        reverse,
-    )
-
-
-@pytest.mark.parametrize("name", ALL)
-@pytest.mark.parametrize("reverse", [False, True])
-@pytest.mark.parametrize("lengths", [None, torch.tensor([7, 3, 0, 1])], ids=["whole", "ragged"])
-def test_gradients_are_those_of_autograd(name, reverse, lengths):
-    unit = ALL[name]
-    work, of = drawn(unit, lengths, reverse), Derived(unit)
-    output, final = reference(unit, work)
-    d_output, d_final = torch.randn_like(output), [torch.randn_like(part) for part in final]
-    exact = torch.autograd.grad(
-        [output, *final], [work.projected, *work.start, *work.weights], [d_output, *d_final]
-    )
-    with torch.no_grad():
-        again, last, kept = interpreting.forward(of, work)
-        made, d_start = interpreting.backward(of, work, again, kept, d_output, d_final)
-    for found, expected in zip((again, *last), (output, *final), strict=True):
-        torch.testing.assert_close(found, expected, rtol=0, atol=1e-10)
-    order = of.orders[0]
-    d_x = torch.empty(TIME, BATCH, len(order), UNITS, dtype=torch.float64)
-    d_x[:, :, list(order)] = made[:, : len(order)].transpose(1, 2)
-    d_weights = [made[:, place].sum((0, 1)) for place in of.weight_blocks]
-    for found, expected in zip((d_x.flatten(2), *d_start, *d_weights), exact, strict=True):
-        torch.testing.assert_close(found, expected, rtol=0, atol=1e-10)
 
 
 def kept_by(unit):
@@ -95,6 +48,10 @@ class TestWhatAUnitMayNotDo:
         with pytest.raises(TypeError, match=r"cannot branch.*where\(condition, a, b\)"):
             self.traced(lambda self, x, h, s: (x.a if x.a > 0 else h.a,))
 
+    def test_ask_whether_a_value_is_a_number(self):
+        with pytest.raises(TypeError, match="equals another"):
+            self.traced(lambda self, x, h, s: (x.a if x.a == 0 else h.a,))
+
     def test_return_another_number_of_values(self):
         with pytest.raises(TypeError, match=r"Mine\.step should return 2 values, one for each"):
             self.traced(lambda self, x, h, s: (tanh(x.a),), ("h", "c"))
@@ -106,3 +63,35 @@ class TestWhatAUnitMayNotDo:
     def test_compute_with_tensors(self):
         with pytest.raises(TypeError, match="with numbers and expressions, got: Tensor"):
             self.traced(lambda self, x, h, s: (sigmoid(x.a) * torch.ones(1),))
+
+    @pytest.mark.parametrize(
+        ("changes", "said"),
+        [
+            (
+                {"inputs": "a"},
+                r"Mine\.inputs should be a tuple of names, got: 'a' \(write",
+            ),
+            ({"state": ("h", "h")}, r"Mine\.state has 'h' twice"),
+            ({"recurrent": ()}, r"Mine\.recurrent should have at least one name"),
+            ({"inputs": ("a b",)}, r"Mine\.inputs should be names of Python, got: 'a b'"),
+            ({"biases": {"f": 1.0}}, r"Mine\.biases has 'f', which is not in inputs or weights"),
+        ],
+    )
+    def test_be_made_of_something_else(self, changes, said):
+        attributes = {"inputs": ("a",), "recurrent": ("a",), "state": ("h",), **changes}
+        with pytest.raises((TypeError, ValueError), match=said):
+            type("Mine", (Unit,), attributes)
+
+    def test_have_no_step(self):
+        attributes = {"inputs": ("a",), "recurrent": ("a",), "state": ("h",)}
+        with pytest.raises(NotImplementedError, match=r"Mine should define step"):
+            _ = type("Mine", (Unit,), attributes)().traced
+
+
+def test_the_key_tells_units_apart_and_is_the_same_again():
+    keys = [unit.key for unit in (units.LSTM(), units.GRU(), units.RNN(), units.RDA(), units.RWA())]
+    assert len({*keys}) == len(keys)
+    assert units.LSTM().key == units.LSTM().key
+    assert units.RDA("relu").key == "RDA relu identity tanh"
+    squared, cubed = (units.RDA(attention=f) for f in (lambda x: x * x, lambda x: x * x * x))
+    assert squared.key != cubed.key

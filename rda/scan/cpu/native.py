@@ -11,17 +11,22 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from rda.scan.addresses import Addresses, structure
 from rda.scan.cpu.build import BuildError, load
 from rda.scan.cpu.text import unit_text
 from rda.scan.memory import empty
 from rda.scan.passes import Results, Weights
-from rda.symbolic.derived import derived
+from rda.units.known import derived
 
 if TYPE_CHECKING:
-    from rda.units import Unit
+    from rda.symbolic.derived import Derived
 
 SCALARS = {torch.float32: ("float", "int32_t"), torch.float64: ("double", "int64_t")}
 """The type of a number in C++ and an integer of its size, by dtype."""
+
+# Fields in the order of the structs in frame.cpp.
+FORWARD = "input input_weight bias weight lengths output saved start state sequences weights"
+BACKWARD = "d_output weight output saved lengths d_blocks d_final start d_state sequences weights"
 
 
 class Sizes(ctypes.Structure):
@@ -33,38 +38,27 @@ class Sizes(ctypes.Structure):
     )
 
 
-def source(unit: Unit, dtype: torch.dtype) -> str:
+def source(of: Derived, dtype: torch.dtype) -> str:
     """The C++ text of a unit's kernel."""
     scalar, bits = SCALARS[dtype]
     folder = Path(__file__).parent
     vectors, frame = ((folder / name).read_text() for name in ("vectors.cpp", "frame.cpp"))
     defined = f"#define SCALAR {scalar}\n#define BITS {bits}\n"
-    return "".join((defined, vectors, unit_text(derived(unit)), frame))
+    return "".join((defined, vectors, unit_text(of), frame))
 
 
 class Native:
     """The compiled kernel of a unit, for tensors of one dtype."""
 
-    def __init__(self, unit: Unit, dtype: torch.dtype) -> None:
-        self.of = derived(unit)
-        self.library = load(source(unit, dtype))
-        parts, weights = len(unit.parts), len(unit.weights)
-        arrays = {"start": parts, "state": parts, "d_final": parts, "d_state": parts}
-        arrays |= {"sequences": len(self.of.kept.sequences), "weights": weights}
-
-        def structure(names: str) -> type[ctypes.Structure]:
-            pointer = ctypes.c_void_p
-            fields = [
-                (n, pointer * max(arrays[n], 1) if n in arrays else pointer) for n in names.split()
-            ]
-            return type("Work", (ctypes.Structure,), {"_fields_": fields})
-
-        # The fields have the order of the structs in frame.cpp.
-        self._forward = structure(
-            "input input_weight bias weight lengths output saved start state sequences weights"
-        )
-        self._backward = structure(
-            "d_output weight output saved lengths d_blocks d_final start d_state sequences weights"
+    def __init__(self, of: Derived, dtype: torch.dtype) -> None:
+        self.of = of
+        self.library = load(source(of, dtype))
+        counts = {"sequences": len(of.kept.sequences), "weights": len(of.unit.weights)}
+        counts |= dict.fromkeys(("start", "state", "d_final", "d_state"), len(of.unit.parts))
+        arrays = {name: max(count, 1) for name, count in counts.items()}
+        self._forward, self._backward = (
+            structure("Work", {name: arrays.get(name, 0) for name in names.split()})
+            for names in (FORWARD, BACKWARD)
         )
 
     def forward(
@@ -84,14 +78,13 @@ class Native:
         if keep:
             sequences = [empty(input, time, batch, units) for _ in kept.sequences]
             saved = [empty(input, time, batch, max(len(kept.values), 1) * units)]
-        self._call(
-            self.library.rda_forward,
-            self._forward,
-            (input, weights.input, weights.bias, weights.recurrent, lengths, output,
-             saved[0] if saved else None,
-             start, state, sequences, weights.of_units),
-            Sizes(time, batch, units, input.shape[2], reverse, torch.get_num_threads()),
+        work = self._forward(
+            input=input, input_weight=weights.input, bias=weights.bias, weight=weights.recurrent,
+            lengths=lengths, output=output, saved=saved[0] if saved else None, start=start,
+            state=state, sequences=sequences, weights=weights.of_units,
         )  # fmt: skip
+        sizes = Sizes(time, batch, units, input.shape[2], reverse, torch.get_num_threads())
+        _run(self.library.rda_forward, work, sizes)
         return Results(output, state, sequences, saved)
 
     def backward(
@@ -109,42 +102,25 @@ class Native:
         time, batch, units = output.shape
         d_blocks = empty(output, time, batch, len(self.of.blocks) * units)
         d_state = [output.new_empty(batch, units) for _ in self.of.unit.parts]
-        self._call(
-            self.library.rda_backward,
-            self._backward,
-            (d_output, weights.recurrent, output, saved, lengths, d_blocks,
-             d_final, start, d_state, sequences, weights.of_units),
-            Sizes(time, batch, units, 0, reverse, torch.get_num_threads()),
+        work = self._backward(
+            d_output=d_output, weight=weights.recurrent, output=output, saved=saved,
+            lengths=lengths, d_blocks=d_blocks, d_final=d_final, start=start, d_state=d_state,
+            sequences=sequences, weights=weights.of_units,
         )  # fmt: skip
+        sizes = Sizes(time, batch, units, 0, reverse, torch.get_num_threads())
+        _run(self.library.rda_backward, work, sizes)
         return d_blocks, d_state
 
-    def _call(
-        self,
-        function: Any,
-        structure: type[ctypes.Structure],
-        tensors: tuple[Any, ...],
-        sizes: Sizes,
-    ) -> None:
-        work = structure()
-        for (name, _), given in zip(structure._fields_, tensors, strict=True):  # type: ignore[misc]
-            if given is None or isinstance(given, Tensor):
-                setattr(work, name, _address(given))
-            else:
-                array = getattr(work, name)
-                for k, tensor in enumerate(given):
-                    array[k] = _address(tensor)
-        if function(ctypes.byref(work), ctypes.byref(sizes)) != 0:
-            raise MemoryError(f"no memory to pack the weights of {sizes.units} units")
+
+def _run(function: Any, work: Addresses, sizes: Sizes) -> None:
+    if function(ctypes.byref(work), ctypes.byref(sizes)) != 0:
+        raise MemoryError(f"no memory to pack the weights of {sizes.units} units")
 
 
 @cache
-def compiled(unit: Unit, dtype: torch.dtype) -> Native | str:
+def compiled(key: str, dtype: torch.dtype) -> Native | str:
     """The compiled kernel of a unit, or why there is none; found out once per process."""
     try:
-        return Native(unit, dtype)
+        return Native(derived(key), dtype)
     except BuildError as error:
         return str(error)
-
-
-def _address(tensor: Tensor | None) -> int | None:
-    return None if tensor is None else tensor.data_ptr()

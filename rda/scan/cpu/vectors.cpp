@@ -172,6 +172,8 @@ inline V log_relu(V x) {
   return nothing ? all(-INF) : log(nothing ? all(1) : x);
 }
 
+inline V log_of_weight(V x) { return x < T(0) ? all(INF - INF) : log_relu(x); }
+
 inline V slope_of_log_relu(V x) {
   const Bits nothing = x < std::numeric_limits<T>::min();
   return nothing ? all(0) : T(1) / (nothing ? all(1) : x);

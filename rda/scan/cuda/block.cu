@@ -1,10 +1,10 @@
 // The engine `block`: a recurrent layer over time in float32, one block for one or two rows of the
 // batch.
 //
-// Compiled at run time after functions.cu and a unit (rda.cu, lstm.cu, gru.cu) with the constants:
+// Compiled at run time after hardware.cu, functions.cu and a unit with the constants:
 //   H        units of the layer
 //   ROWS     rows of the batch in a block, 1 or 2
-//   PRODUCT  see functions.cu
+//   PRODUCT  see hardware.cu
 //
 // Tensor cores do not help small layers. A matrix multiply is a hundred cycles of plain arithmetic,
 // and most of the time passes between one h and the next. Inside one block that exchange is only a
@@ -160,6 +160,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 
   const int length = place.active ? sizes.length(lengths, row) : 0;
   UnitGradient state;
+  state.prepare(unit_memory, place.active, unit);
   state.start(unit_memory, place.active, row, unit);
   float d_hidden = state.first();
 

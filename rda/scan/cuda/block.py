@@ -32,7 +32,7 @@ def run(work: Pass) -> None:
     """Queue a unit's forward or backward kernel."""
     device, batch = work.weight.device.index, work.sizes.batch
     rows = 1 if batch <= launching.multiprocessors(device) else 2
-    constants = (("H", work.units), ("ROWS", rows), *work.constants)
+    constants = (("H", work.units), ("ROWS", rows))
     kernels = launching.module(
         device, "block", work.unit, work.precision, constants, ("forward", "backward")
     )

@@ -1,13 +1,7 @@
-"""Which GPU engines can run a layer, and which of them is fastest."""
+"""Which GPU engine is the fastest for a layer, by measured limits."""
 
-from collections.abc import Callable
-from functools import lru_cache
-from typing import NamedTuple
-
-import torch
-
-from rda.scan.cuda import block, grid, onchip, steps
-from rda.scan.cuda.launching import Layer, Run
+from rda.scan.cuda import grid, onchip
+from rda.scan.cuda.launching import Layer
 
 MOST_ROWS_OF_BLOCKS = {
     "tf32": {64: 2048, 112: 264, 128: 0},
@@ -38,38 +32,6 @@ MOST_ROWS_OF_GRID = 192
 so it soon becomes slower than `graph`."""
 
 
-Reason = Callable[[Layer], str | None]
-
-
-class Way(NamedTuple):
-    """One GPU engine.
-
-    `obstacle` says why it cannot run a layer, `slower` why another engine is faster; both return
-    None where there is no such reason. `run` runs it.
-    """
-
-    obstacle: Reason
-    slower: Reason
-    run: Run
-
-
-def _cached(reason: Reason) -> Reason:
-    """Cache the answers: every call of a layer asks, mostly about the same few layers."""
-
-    def cached(layer: Layer) -> str | None:
-        # Under tracing sizes may be symbols: nothing about those is cached.
-        if torch.compiler.is_compiling() or not type(layer.units) is type(layer.batch) is int:
-            return reason(layer)
-        return _known(reason, layer)
-
-    return cached
-
-
-@lru_cache(maxsize=4096)
-def _known(reason: Reason, layer: Layer) -> str | None:
-    return reason(layer)
-
-
 def _faster(layer: Layer, engine: str) -> str:
     return f"{layer.batch} rows of {layer.units} units are faster in {engine}"
 
@@ -79,38 +41,26 @@ def _most_rows(limits: dict[int, int], size: int) -> int:
     return next(rows for largest, rows in limits.items() if size <= largest)
 
 
-def _block_is_slower(layer: Layer) -> str | None:
+def block_is_slower(layer: Layer) -> str | None:
+    """Why another engine is faster than `block`, or None; the others say it of their own."""
     most = MOST_ROWS_WITHOUT_CLUSTERS
-    if WAYS["cuda"].obstacle(layer) is None:
+    if onchip.obstacle(layer) is None:
         most = _most_rows(MOST_ROWS_OF_BLOCKS[layer.precision], layer.units)
     return None if layer.batch <= most else _faster(layer, "another engine")
 
 
-def _cluster_is_slower(layer: Layer) -> str | None:
+def cluster_is_slower(layer: Layer) -> str | None:
+    """The same of `cuda`."""
     blocks = onchip.cluster_size(layer.units)
     if layer.batch > _most_rows(MOST_ROWS[layer.precision], blocks):
         return _faster(layer, "graph")
     if blocks <= BLOCKS_BESIDE_GRID or layer.batch not in QUICKER_ON_GRID:
         return None
-    if WAYS["grid"].obstacle(layer) is not None:
+    if grid.obstacle(layer) is not None:
         return None
     return _faster(layer, "grid")
 
 
-def _grid_is_slower(layer: Layer) -> str | None:
+def grid_is_slower(layer: Layer) -> str | None:
+    """The same of `grid`."""
     return None if layer.batch <= MOST_ROWS_OF_GRID else _faster(layer, "graph")
-
-
-WAYS = {
-    "block": Way(_cached(block.obstacle), _cached(_block_is_slower), block.run),
-    "cuda": Way(_cached(onchip.obstacle), _cached(_cluster_is_slower), onchip.run),
-    "grid": Way(_cached(grid.obstacle), _cached(_grid_is_slower), grid.run),
-    "graph": Way(_cached(steps.obstacle), lambda layer: None, steps.run),
-}
-"""The GPU engines by name, in the order in which they are tried."""
-
-
-def quickest(layer: Layer) -> str | None:
-    """The name of the fastest engine for a layer; None where no GPU engine can run it."""
-    able = (name for name, engine in WAYS.items() if engine.obstacle(layer) is None)
-    return next((name for name in able if WAYS[name].slower(layer) is None), None)

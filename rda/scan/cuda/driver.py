@@ -2,6 +2,7 @@
 
 import ctypes
 import functools
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -81,7 +82,8 @@ def new_stream() -> int:
 class Module:
     """Compiled kernels, loaded on the device that is current when the module is made."""
 
-    def __init__(self, code: bytes, names: tuple[str, ...]) -> None:
+    def __init__(self, code: bytes, names: Mapping[str, str]) -> None:
+        """`names` has the name of each kernel in the code, in the order of its `shared_bytes`."""
         if torch.cuda.is_current_stream_capturing():
             raise DriverError(
                 "a kernel cannot be loaded while a CUDA graph is captured: "
@@ -92,13 +94,13 @@ class Module:
         _call("cuModuleLoadData", ctypes.byref(self._module), code)
         shared = self._read_shared_bytes(len(names))
         self._functions = {}
-        for name, size in zip(names, shared, strict=True):
+        for (kernel, name), size in zip(names.items(), shared, strict=True):
             function = ctypes.c_void_p()
             _call("cuModuleGetFunction", ctypes.byref(function), self._module, name.encode())
             if size:  # only kernels for clusters; older GPUs reject the cluster attribute
                 _call("cuFuncSetAttribute", function, MAX_DYNAMIC_SHARED_BYTES, size)
                 _call("cuFuncSetAttribute", function, NON_PORTABLE_CLUSTER, 1)
-            self._functions[name] = function, size
+            self._functions[kernel] = function, size
 
     def _read_shared_bytes(self, count: int) -> list[int]:
         address, size = ctypes.c_uint64(), ctypes.c_size_t()

@@ -1,9 +1,6 @@
-// What all units (rda.cu, lstm.cu, gru.cu) and all frames that run a unit over time (block.cu,
-// onchip.cu, grid.cu, steps.cu) share. One source text is functions.cu, then one unit, then one
-// frame.
-//
-// PRODUCT is the precision of the matrix multiplies: 0 tf32, 1 float32 (onchip.cu makes it of three
-// tf32 multiplies), 2 bf16. H is the number of units of the layer.
+// What all units (text.py writes them) and all frames that run a unit over time (block.cu, onchip.cu,
+// grid.cu, steps.cu) share. One source text is hardware.cu, functions.cu, then one unit, then one
+// frame. H is the number of units of the layer.
 //
 // A unit defines, with INPUTS projections and GATES recurrent sums for each step:
 //   UnitForward, UnitBackward   where its tensors are in GPU memory; the parameter `at` or `unit_memory`
@@ -17,6 +14,7 @@
 //     record      writes the output, and what is saved for the backward pass
 //     finish      writes the final state
 //   UnitGradient                the backward pass of one unit in one row:
+//     prepare     reads what is the same in all rows
 //     start       reads the gradient of the final state
 //     first       the gradient of the final h where h is part of the state, otherwise 0
 //     fetch       reads the values of a step
@@ -26,11 +24,6 @@
 //     finish      writes the gradient of the initial state
 // `active` is false for threads without a unit or a row, `running` is false where a row of a ragged
 // batch has ended.
-
-typedef unsigned int u32;
-typedef unsigned long long u64;
-
-#define FULL 0xffffffffu  // all lanes of a warp
 
 // A compile-time constant as a lambda's argument.
 template <int VALUE>
@@ -51,18 +44,6 @@ struct Sizes {
     return lengths ? (int)lengths[row] : time;
   }
 };
-
-__device__ __forceinline__ u32 as_tf32(float x) {
-  u32 rounded;
-  asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(rounded) : "f"(x));
-  return rounded;
-}
-
-__device__ __forceinline__ u32 as_bf16_pair(float low, float high) {
-  u32 pair;
-  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
-  return pair;
-}
 
 // A float32 as an operand of a matrix multiply: rounded to tf32, or unchanged.
 __device__ __forceinline__ u32 as_operand(float x) { return PRODUCT == 0 ? as_tf32(x) : __float_as_uint(x); }
@@ -152,13 +133,21 @@ __device__ __forceinline__ void store(Stored* to, Value value) {
 }
 
 // The values of the step at time `before`: from the sequence, or from the initial state where this
-// is the first step of the row (null: zeros).
+// is the first step of the row (null: the unit's own).
 template <int WIDE>
 __device__ __forceinline__ Neighbours<WIDE> load_before(const Stored* sequence, const float* start, int before,
-                                                        int length, int batch, int row, int unit) {
+                                                        int length, int batch, int row, int unit, float own = 0.0f) {
+#if PRODUCT == 2
   if (before >= 0 && before < length) return load<WIDE>(sequence + (before * (long long)batch + row) * H + unit);
-  if (!start) return {};
+  if (!start) return Neighbours<WIDE>::of([&](int) { return own; });
   return Neighbours<WIDE>::of([&](int k) { return start[row * (long long)H + unit + k]; });
+#else
+  // One load for both: two branches would be copied to every place that fetches values.
+  const bool is_first = before < 0 || before >= length;
+  const float* from = is_first ? start : sequence;
+  const long long place = ((is_first ? 0 : before) * (long long)batch + row) * H + unit;
+  return Neighbours<WIDE>::of([&](int) { return from ? from[place] : own; });
+#endif
 }
 
 // A single object as an array of one, for functions that take the array of a thread's units.
@@ -166,19 +155,6 @@ template <typename Of>
 __device__ __forceinline__ Of (&alone(Of& of))[1] {
   return (Of(&)[1])of;
 }
-
-// The hardware's approximate functions are accurate to about 2^-21. The exact functions are used in
-// full float32, and where an error would accumulate over time.
-__device__ __forceinline__ float inverse(float x) {
-  // The backward pass multiplies sigmoids near 1 over the whole sequence. Unless each is correctly
-  // rounded, a thousand steps lose two digits.
-  if (PRODUCT == 1) return __frcp_rn(x);
-  float y;
-  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
-}
-
-__device__ __forceinline__ float exponential(float x) { return PRODUCT == 1 ? expf(x) : __expf(x); }
 
 __device__ __forceinline__ float sigmoid(float x) { return inverse(1.0f + exponential(-x)); }
 
@@ -192,25 +168,61 @@ __device__ __forceinline__ Sigmoids sigmoids(float x) {
   return x < 0.0f ? Sigmoids{small, large} : Sigmoids{large, small};
 }
 
-// tanh. The formula 1 - 2 sigmoid(-2x) loses digits near 0, so the first terms of the series are
-// used there. In bf16 the hardware's tanh is enough: it is accurate to 2^-11, a quarter of the
-// rounding error of a bf16.
-__device__ __forceinline__ float hyperbolic(float x) {
-  if (PRODUCT == 1) return tanhf(x);
-  if (PRODUCT == 2) {
-    float y;
-    asm("tanh.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
-    return y;
-  }
-  const float square = x * x;
-  return fabsf(x) < 0.1f ? x * (1.0f + square * (-0.33333334f + square * (0.13333334f - square * 0.05396825f)))
-                         : 1.0f - 2.0f * inverse(__expf(2.0f * x) + 1.0f);
-}
-
-// The derivative of tanh. In bf16, where tanh(x) near 1 is too coarse for 1 - tanh^2, it comes from
-// sigmoids of x.
-__device__ __forceinline__ float hyperbolic_slope(float x, float tanh_x) {
-  if (PRODUCT != 2) return 1.0f - tanh_x * tanh_x;
+// The derivative of tanh from x, for bf16: a stored tanh(x) near 1 is too coarse for 1 - tanh^2.
+__device__ __forceinline__ float slope_of_tanh(float x) {
   const Sigmoids both = sigmoids(2.0f * x);
   return 4.0f * both.of * both.rest;
+}
+
+
+// log(1 + e^-|x|) with an error of 2e-7, which is no more than the rounding error of a sum of this
+// size.
+__device__ __forceinline__ float quick_rise(float x) { return quick_logarithm(1.0f + quick_exponential(-fabsf(x))); }
+
+__device__ __forceinline__ float rise(float x) { return PRODUCT == 2 ? quick_rise(x) : log1pf(expf(-fabsf(x))); }
+
+__device__ __forceinline__ float quick_log_sigmoid(float x) { return fminf(x, 0.0f) - quick_rise(x); }
+
+__device__ __forceinline__ float log_sigmoid(float x) { return fminf(x, 0.0f) - rise(x); }
+
+__device__ __forceinline__ float softplus(float x) { return fmaxf(x, 0.0f) + log1pf(quick_exponential(-fabsf(x))); }
+
+__device__ __forceinline__ float log_softplus(float x) {
+  return x < -20.0f ? x - 0.5f * quick_exponential(x) : logf(softplus(x));
+}
+
+__device__ __forceinline__ float slope_of_log_softplus(float x) {
+  return x < -20.0f ? 1.0f - 0.5f * quick_exponential(x) : sigmoid(x) / softplus(x);
+}
+
+#define SMALLEST 1.17549435e-38f
+
+__device__ __forceinline__ float log_relu(float x) { return x < SMALLEST ? -INFINITE : logf(x); }
+
+__device__ __forceinline__ float log_of_weight(float x) { return x < 0.0f ? INFINITE - INFINITE : log_relu(x); }
+
+__device__ __forceinline__ float slope_of_log_relu(float x) { return x < SMALLEST ? 0.0f : 1.0f / x; }
+
+// A slope of 0 ends even a gradient that is not finite.
+__device__ __forceinline__ float through(float gradient, float slope) {
+  return slope == 0.0f ? 0.0f : gradient * slope;
+}
+
+// The result is exactly `fresh` where its share is 1, and exactly `old` where it is 0. There are no
+// branches, so that the units of a thread do not wait for one another.
+__device__ __forceinline__ float blend(float old, float fresh, float p, const Sigmoids& share) {
+  const float near = p < 0.0f ? old : fresh, far = p < 0.0f ? fresh : old;
+  return near + fminf(share.of, share.rest) * (far - near);
+}
+
+// A sum over the whole sequence in full float32: `rest` is what rounding has cut off from `value`.
+// Without it the rounding errors would add up over thousands of steps.
+struct Sum {
+  float value, rest;
+};
+
+__device__ __forceinline__ Sum add(const Sum& sum, float x) {
+  const float value = sum.value + x;
+  const float lost = fabsf(sum.value) >= fabsf(x) ? (sum.value - value) + x : (x - value) + sum.value;
+  return {value, sum.rest + (fabsf(value) < INFINITE ? lost : 0.0f)};
 }

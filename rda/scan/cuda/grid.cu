@@ -1,7 +1,7 @@
 // The engine `grid`: a recurrent layer over time with its weights in the shared memory of the whole
 // GPU, in bf16 alone.
 //
-// Compiled at run time after functions.cu, a unit (rda.cu, lstm.cu, gru.cu), clusters.cu and the
+// Compiled at run time after hardware.cu, functions.cu, a unit, clusters.cu and the
 // generated function `multiply`, whose text depends on the number of columns. Constants:
 //   H         units of the layer
 //   OWN       units of a block, 8 or 16
@@ -408,6 +408,7 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(CHA
       length[which] = p.active ? sizes.length(lengths, p.row) : 0;
 #pragma unroll
       for (int k = 0; k < WIDE; ++k) {
+        states[which][k].prepare(at, p.active, p.unit + k);
         states[which][k].start(at, p.active, p.row, p.unit + k);
         d_hidden[which][k] = states[which][k].first();
       }

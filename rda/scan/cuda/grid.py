@@ -8,7 +8,7 @@ import torch
 
 from rda.scan.cuda import launching, steps
 from rda.scan.cuda.driver import Module
-from rda.scan.cuda.launching import Constants, Layer, Pass, Pointer, pointer
+from rda.scan.cuda.launching import Layer, Pass, Pointer, UnitText, pointer
 from rda.scan.tracing import constant_when_traced
 
 CHAIN, CHAINS = 128, 2
@@ -115,7 +115,11 @@ def _layout_on(device: int, units: int, gates: int, direction: str) -> Layout:
 
 @cache
 def _module(
-    device: int, layout: Layout, direction: str, unit: str, units: int, unit_constants: Constants
+    device: int,
+    layout: Layout,
+    direction: str,
+    unit: UnitText,
+    units: int,
 ) -> Module:
     constants = (
         ("H", units),
@@ -123,7 +127,6 @@ def _module(
         ("CLUSTER", layout.cluster),
         ("STEPS", layout.steps),
         ("BACKWARD", int(direction == "backward")),
-        *unit_constants,
     )
     multiply = _multiply_text(layout.columns)
     return launching.module(device, "grid", unit, "bf16", constants, (direction,), multiply)
@@ -156,7 +159,7 @@ def run(work: Pass) -> None:
         return
     device = work.weight.device
     found = _layout_on(device.index, work.units, work.gates, work.direction)
-    module = _module(device.index, found, work.direction, work.unit, work.units, work.constants)
+    module = _module(device.index, found, work.direction, work.unit, work.units)
     memory = torch.zeros(256 + found.chunk_bytes, dtype=torch.uint8, device=device)
     board = Board(memory.data_ptr(), memory.data_ptr() + 256)
     arguments = (*work.arguments(), board)
@@ -165,5 +168,5 @@ def run(work: Pass) -> None:
 
 def _is_aligned(work: Pass) -> bool:
     """Whether four bf16 can be read at once: a caller's tensor may start at any address."""
-    addresses = [getattr(work.addresses, name) or 0 for name, *_ in work.addresses._fields_]
-    return not any(address % 8 for address in (*addresses, pointer(work.projected).value or 0))
+    addresses = (*launching.addresses_in(work.addresses), pointer(work.projected).value or 0)
+    return not any(address % 8 for address in addresses)

@@ -1,6 +1,7 @@
 """What all GPU engines share: kernel arguments, precision, compilation."""
 
 import ctypes
+import re
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
@@ -11,6 +12,7 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch import Tensor
 
+from rda.precision import Precision
 from rda.scan.cuda import nvrtc
 from rda.scan.cuda.driver import Module
 from rda.scan.tracing import constant_when_traced
@@ -30,14 +32,21 @@ class Sizes(ctypes.Structure):
     _fields_ = (("time", ctypes.c_int), ("batch", ctypes.c_int), ("reverse", ctypes.c_int))
 
 
+class UnitText(NamedTuple):
+    """The CUDA text of a unit in one precision. Units with the same text share their kernels."""
+
+    name: str
+    text: str
+    planes: int
+    """The most float32 values that the unit carries from step to step in either pass."""
+
+
 class Pass(NamedTuple):
     """The forward or backward pass of one unit over a whole sequence, for an engine to run."""
 
     direction: Literal["forward", "backward"]
-    unit: str
-    precision: str
-    constants: Constants
-    """Constants that the unit's CUDA text is compiled with."""
+    unit: UnitText
+    precision: Precision
     projected: Tensor | None
     """W x + b for every step; None in a backward pass."""
     weight: Tensor
@@ -76,19 +85,16 @@ class Pass(NamedTuple):
 Run = Callable[[Pass], None]
 
 
-def structure(name: str, fields: str) -> type[ctypes.Structure]:
-    """A ctypes struct with one pointer for each name in `fields`."""
-    return type(name, (ctypes.Structure,), {"_fields_": [(f, Pointer) for f in fields.split()]})
-
-
 def pointer(tensor: Tensor | None) -> Pointer:
     """The address of the tensor's data; null for None."""
     return Pointer(_address(tensor))
 
 
-def pointers(*tensors: Tensor | None) -> Iterator[int]:
-    """The address of each tensor as an integer, to fill a struct."""
-    return map(_address, tensors)
+def addresses_in(given: ctypes.Structure) -> Iterator[int]:
+    """All addresses in a struct of pointers and arrays of pointers."""
+    for name, *_ in given._fields_:
+        value = getattr(given, name)
+        yield from (each or 0 for each in (value if isinstance(value, ctypes.Array) else (value,)))
 
 
 def _address(tensor: Tensor | None) -> int:
@@ -103,7 +109,7 @@ class Layer(NamedTuple):
     units: int
     gates: int
     batch: int
-    precision: str
+    precision: Precision
 
     @staticmethod
     def on(input: Tensor, units: int, gates: int, batch: int) -> "Layer":
@@ -172,7 +178,7 @@ extern "C" __device__ int shared_bytes[1] = {{{more_than_half}}};
 """
     with torch.cuda.device(device):
         module = Module(
-            nvrtc.compiled(text, {}, torch.cuda.get_device_capability(device)), ("probe",)
+            nvrtc.compiled(text, {}, torch.cuda.get_device_capability(device)), {"probe": "probe"}
         )
         return module.clusters_at_once("probe", blocks, threads=256)
 
@@ -180,10 +186,12 @@ extern "C" __device__ int shared_bytes[1] = {{{more_than_half}}};
 def on_device(tensor: Tensor) -> AbstractContextManager[object]:
     """Make the tensor's GPU the current device; costs nothing if it already is."""
     index = tensor.device.index
-    return nullcontext() if torch._C._cuda_getDevice() == index else torch.cuda.device(index)
+    if index is None or torch._C._cuda_getDevice() == index:
+        return nullcontext()
+    return torch.cuda.device(index)
 
 
-def product_for(dtype: torch.dtype, units: int) -> str:
+def product_for(dtype: torch.dtype, units: int) -> Precision:
     """The precision in which a layer multiplies: "tf32", "fp32" or "bf16".
 
     It follows torch's switches for recurrent layers, and the dtype where that is half precision.
@@ -257,20 +265,34 @@ FRAMES = {
 def module(
     device: int,
     frame: str,
-    unit: str,
-    precision: str,
+    unit: UnitText,
+    precision: Precision,
     constants: Constants,
     kernels: tuple[str, ...],
     generated: str = "",
 ) -> Module:
     """The compiled kernels of one unit in one engine, loaded on the current device.
 
-    `generated` is CUDA text that is inserted before the last file.
+    `generated` is CUDA text that is inserted before the last file. Kernels are named after unit and
+    frame, so that a profiler tells them apart.
     """
-    *leading, last = ("functions", unit, *FRAMES[frame])
-    folder = Path(__file__).parent
-    texts = [(folder / f"{name}.cu").read_text() for name in leading]
-    source = "".join([*texts, generated, (folder / f"{last}.cu").read_text()])
-    values = {"PRODUCT": PRODUCTS[precision], **dict(constants)}
+    text = source(frame, unit, generated)
+    prefix = re.sub(r"[^0-9A-Za-z_]", "_", unit.name)
+    names = {kernel: f"{prefix}_{frame}_{kernel}" for kernel in kernels}
+    values: dict[str, int | str] = {"PRODUCT": PRODUCTS[precision], **dict(constants), **names}
     architecture = torch.cuda.get_device_capability(device)
-    return Module(nvrtc.compiled(source, values, architecture), kernels)
+    return Module(nvrtc.compiled(text, values, architecture), names)
+
+
+def source(frame: str, unit: UnitText, generated: str = "") -> str:
+    """The CUDA text of one unit in one engine. A compiler's message names the file and the line."""
+    *leading, last = FRAMES[frame]
+    of_unit = (f"{unit.name}, generated", unit.text)
+    pieces = [_file("hardware"), _file("functions"), of_unit, *map(_file, leading)]
+    pieces += [("generated", generated), _file(last)]
+    return "".join(f'#line 1 "{name}"\n{text}\n' for name, text in pieces if text)
+
+
+def _file(name: str) -> tuple[str, str]:
+    path = Path(__file__).parent / f"{name}.cu"
+    return path.name, path.read_text()

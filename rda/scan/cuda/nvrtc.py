@@ -9,6 +9,7 @@ import glob
 import hashlib
 import os
 import sys
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -45,7 +46,7 @@ def library() -> ctypes.CDLL:
     raise CompileError(f"{name} is not found; torch's CUDA packages have it")
 
 
-def compiled(source: str, constants: dict[str, int], capability: tuple[int, int]) -> bytes:
+def compiled(source: str, constants: Mapping[str, int | str], capability: tuple[int, int]) -> bytes:
     """The machine code, from the cache or compiled now."""
     # wgmma exists on Hopper only, and needs the variant of the architecture that ends in "a".
     architecture = "90a" if capability == (9, 0) else f"{capability[0]}{capability[1]}"

@@ -1,12 +1,11 @@
 // The engine `cuda`: a recurrent layer over time with its weights on chip, one cluster of thread
 // blocks for every 8 or 16 rows of the batch.
 //
-// Compiled at run time after functions.cu, a unit (rda.cu, lstm.cu, gru.cu) and clusters.cu with the
-// constants:
+// Compiled at run time after hardware.cu, functions.cu, a unit and clusters.cu with the constants:
 //   H        units of the layer
 //   CLUSTER  blocks in a cluster; each owns 32 units
 //   ROWS     rows of the batch in a cluster, 8 or 16; a block has a warp for each
-//   PRODUCT  see functions.cu
+//   PRODUCT  see hardware.cu
 //
 // Each block holds its units' rows of the recurrent matrix in registers for the whole sequence, as
 // the A operand of mma. 8 rows of the batch are the n dimension of one mma. Blocks exchange data
@@ -297,6 +296,7 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
   const bool active = unit < H && row < sizes.batch;
   const int length = active ? sizes.length(lengths, row) : 0;
   UnitGradient state;
+  state.prepare(unit_memory, active, unit);
   state.start(unit_memory, active, row, unit);
 
   open_barriers(arrived, 2, bytes);

@@ -65,7 +65,7 @@ def run(work: Pass) -> None:
     cluster = cluster_size(work.units)
     device = work.weight.device.index
     rows = cluster_rows(device, cluster, work.sizes.batch, work.precision)
-    constants = (("H", work.units), ("CLUSTER", cluster), ("ROWS", rows), *work.constants)
+    constants = (("H", work.units), ("CLUSTER", cluster), ("ROWS", rows))
     kernels = launching.module(
         device, "onchip", work.unit, work.precision, constants,
         ("forward", "backward"),

@@ -2,10 +2,11 @@
 // multiply of a step. One kernel here does the rest, with one thread for each unit of each row. It
 // is for layers whose weights do not fit on chip, and for GPUs without clusters.
 //
-// Compiled at run time after functions.cu and a unit (rda.cu, lstm.cu, gru.cu) with the constants:
+// Compiled at run time after hardware.cu, functions.cu and a unit with the constants:
 //   H        units of the layer
 //   PADDED   units in a row of an operand
-//   PRODUCT  see functions.cu
+//   PLANES   most values that a unit carries from step to step, in either pass, and one
+//   PRODUCT  see hardware.cu
 //
 // Steps are recorded as CUDA graphs and replayed on other tensors. So the kernels read from GPU
 // memory (ForwardWork, BackwardWork) where the tensors are. `first` is the number of the first step
@@ -141,6 +142,7 @@ extern "C" __global__ void backward_step(const BackwardWork* work, int ahead, co
   const bool ragged = work->lengths;
   const int length = ragged ? (int)work->lengths[row] : sizes.time;
   UnitGradient state;
+  state.prepare(at, true, unit);
   UnitGradient::Values<1> values;
   UnitGradient::fetch(values, at, true, t, sizes.time_before(t), length, sizes.batch, row, unit);
   float* last = last_plane(planes, plane) + place;
@@ -170,4 +172,4 @@ extern "C" __global__ void backward_end(const BackwardWork* work, const float* p
 }
 
 extern "C" __device__ int shared_bytes[6] = {};
-static_assert(sizeof(Kept) <= 12 && sizeof(GradientKept) <= 8, "three planes");
+static_assert(sizeof(Kept) / 4 <= PLANES && sizeof(GradientKept) / 4 < PLANES, "a plane for each carried value");

@@ -18,8 +18,8 @@ CHUNKS = (64, 8, 1)
 """Steps of a recorded graph; a sequence is replayed in as few pieces as these sizes allow."""
 MOST_CACHED, MOST_BYTES = 16, 2**31
 """How many shapes have cached buffers and graphs, and how much memory these may hold."""
-THREADS, PLANES = 128, 3
-"""Threads of a block, and most float32 values that a unit carries from step to step."""
+THREADS = 128
+"""Threads of a block."""
 KERNELS = (
     "advance", "forward_begin", "forward_step", "backward_begin", "backward_step", "backward_end"
 )  # fmt: skip
@@ -58,7 +58,9 @@ class _Steps:
         self.units, gates, batch = work.units, work.gates, work.sizes.batch
         device = work.weight.device
         padded = -(-self.units // 64) * 64  # cuBLAS is faster on rows of 1856 than of 1800
-        constants = (("H", self.units), ("PADDED", padded), *work.constants)
+        constants = (
+            ("H", self.units), ("PADDED", padded), ("PLANES", work.unit.planes)
+        )  # fmt: skip
         self.module = launching.module(
             device.index, "steps", work.unit, precision, constants, KERNELS
         )
@@ -75,8 +77,9 @@ class _Steps:
             results = (batch, gates * padded) if is_forward else (gates, batch, padded)
             self.operand = torch.zeros(inputs, dtype=dtype, device=device)
             self.result = torch.empty(results, device=device)
-            self.planes = torch.empty(PLANES, batch, self.units, device=device)
-            self.work = torch.zeros(256, dtype=torch.uint8, device=device)
+            self.planes = torch.empty(work.unit.planes, batch, self.units, device=device)
+            work_bytes = ctypes.sizeof(_work_type(type(work.addresses), is_forward))
+            self.work = torch.zeros(work_bytes, dtype=torch.uint8, device=device)
         self.graphs: dict[int, torch.cuda.CUDAGraph] = {}
         buffers = (self.weight, self.operand, self.result, self.planes)
         self.bytes = sum(buffer.nbytes for buffer in buffers)
@@ -197,7 +200,7 @@ def run(work: Pass) -> None:
         return
     weight, stream = work.weight, torch.cuda.current_stream().cuda_stream
     key = (
-        work.direction, work.unit, work.precision, work.constants, tuple(weight.shape),
+        work.direction, work.unit, work.precision, tuple(weight.shape),
         work.sizes.batch, weight.device, stream,
     )  # fmt: skip
     with _lock:

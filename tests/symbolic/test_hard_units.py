@@ -1,0 +1,170 @@
+"""Units that look harmless and are not: each was wrong once."""
+
+import copy
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+import rda
+from rda.functions import relu, sigmoid, tanh, where
+from rda.units import Part
+
+RUNNABLE = [pytest.param("cpu", marks=pytest.mark.needs_compiler), "eager"]
+
+
+def unit(step, state=("h",), **attributes):
+    names = {"inputs": ("a",), "recurrent": ("a",), "state": state, "step": step}
+    return type("Mine", (rda.Unit,), {**names, **attributes})()
+
+
+UNITS = {
+    "a part named hidden": unit(
+        lambda self, x, h, s: (tanh(x.a + h.a) + 0.5 * s.hidden, 0.9 * s.hidden + x.a),
+        ("c", "hidden"),
+    ),
+    "a part named output": unit(
+        lambda self, x, h, s: (tanh(x.a + h.a + s.output), 0.5 * s.output + x.a), ("c", "output")
+    ),
+    "a gate that is a state": unit(lambda self, x, h, s: (tanh(x.a + h.a), x.a), ("h", "seen")),
+    "a comparison as a number": unit(
+        lambda self, x, h, s: (tanh(x.a + h.a) + 0.5 * (x.a > 0.1), 1.0 * (h.a < 0)), ("h", "c")
+    ),
+    "a comparison as a state": unit(
+        lambda self, x, h, s: (tanh(x.a + h.a) * s.on, x.a > 0.1), ("h", "on")
+    ),
+    "a comparison of comparisons": unit(
+        lambda self, x, h, s: (where((x.a > 0.0) < (h.a > 0.0), tanh(x.a), sigmoid(h.a)),)
+    ),
+    "a constant state": unit(
+        lambda self, x, h, s: (tanh(x.a + h.a) * s.one, s.one * 0 + 1.0), ("h", "one")
+    ),
+    "a sum that is h": unit(
+        lambda self, x, h, s: (s.total + tanh(x.a + h.a),),
+        (Part("total", is_sum=True),),
+        output=lambda self, s: tanh(s.total),
+    ),
+}
+
+
+@pytest.mark.parametrize("engine", RUNNABLE)
+@pytest.mark.parametrize("name", UNITS)
+def test_they_are_right_in_every_engine(name, engine):
+    torch.manual_seed(0)
+    layer, exact = (
+        rda.Recurrent(UNITS[name], 2, 3, bidirectional=True, dtype=torch.float64, engine=each)
+        for each in (engine, "reference")
+    )
+    exact.load_state_dict(layer.state_dict())
+    x = torch.randn(6, 3, 2, dtype=torch.float64)
+    found, expected = (each(x, lengths=torch.tensor([6, 2, 4])) for each in (layer, exact))
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-10)
+    gradients = [
+        torch.autograd.grad(each[0].square().sum(), list(of.parameters()))
+        for each, of in ((found, layer), (expected, exact))
+    ]
+    torch.testing.assert_close(*gradients, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("engine", RUNNABLE)
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: (x > 0) * 1.0,
+        lambda x: x * (x > 0),
+        lambda x: where(x > 0, 1.0, 2.0) * x,
+        lambda x: x * 0 + 1,
+    ],
+)
+@pytest.mark.parametrize("choice", ["hidden", "output"])
+def test_callables_that_compare(choice, function, engine):
+    torch.manual_seed(0)
+    layer = rda.RDA(2, 3, **{choice: function}, dtype=torch.float64, engine=engine)
+    exact = copy.deepcopy(layer)
+    exact.engine = "reference"
+    x = torch.randn(6, 3, 2, dtype=torch.float64)
+    # torch makes a float32 of a comparison times a number, in the reference.
+    torch.testing.assert_close(layer(x), exact(x), rtol=0, atol=1e-6)
+
+
+def test_a_question_of_equality_is_no_number():
+    layer = rda.RDA(2, 3, output=lambda x: x * (x == relu(x)))
+    x = torch.randn(6, 3, 2)
+    with pytest.warns(rda.EngineWarning, match="output is a callable"):
+        output, _ = layer(x)
+    assert (output > 0).any()
+
+
+@pytest.mark.parametrize("engine", [*RUNNABLE, "reference"])
+def test_a_negative_attention_is_not_hidden(engine):
+    torch.manual_seed(0)
+    layer = rda.RDA(2, 3, attention=lambda x: x - 10.0, engine=engine)
+    assert layer(torch.randn(4, 2, 2))[0].isnan().all()
+
+
+class Leaky(rda.Unit):
+    inputs = recurrent = ("a",)
+    state = ("h",)
+
+    def __init__(self, kept=0.9):
+        self.kept = kept
+
+    def step(self, x, h, s):
+        return (self.kept * s.h + tanh(x.a + h.a),)
+
+
+def test_a_layer_does_not_follow_changes_of_the_unit_it_was_made_of():
+    mine = Leaky()
+    layer, x = rda.Recurrent(mine, 2, 3, dtype=torch.float64), torch.randn(5, 2, 2).double()
+    before = layer(x)[0]
+    mine.kept = 0.1
+    slow = copy.deepcopy(layer)
+    slow.engine = "reference"
+    for each in (layer, slow):
+        torch.testing.assert_close(each(x)[0], before, rtol=0, atol=1e-12)
+    other = rda.Recurrent(mine, 2, 3, dtype=torch.float64)
+    other.load_state_dict(layer.state_dict())
+    assert not torch.allclose(other(x)[0], before)
+
+
+def test_another_process_reads_what_was_saved(tmp_path):
+    (tmp_path / "theirs.py").write_text(
+        "import rda\n"
+        "class Theirs(rda.Unit):\n"
+        "    inputs = recurrent = ('a',)\n"
+        "    state = ('h',)\n"
+        "    def step(self, x, h, s):\n"
+        "        return (rda.functions.tanh(x.a + h.a + s.h),)\n"
+    )
+    code = (
+        "import torch, rda\nfrom theirs import Theirs\n"
+        "torch.manual_seed(0)\nlayer, x = rda.Recurrent(Theirs(), 2, 3), torch.ones(4, 1, 2)\n"
+        "torch.save(layer, 'layer.pt')\n"
+        "torch.export.save(torch.export.export(layer, (x,)), 'p.pt2')\n"
+        "torch.save(layer(x)[0], 'expected.pt')\n",
+        "import torch, rda\nx, expected = torch.ones(4, 1, 2), torch.load('expected.pt')\n"
+        "program = torch.export.load('p.pt2').module()\n"
+        "assert torch.allclose(program(x)[0], expected, atol=1e-6)\n"
+        "layer = torch.load('layer.pt', weights_only=False)\n"
+        "assert torch.allclose(layer(x)[0], expected, atol=1e-6)\n",
+    )
+    root = str(Path(rda.__file__).parents[1])
+    for each in code:
+        line = f"import sys; sys.path[:0] = [{root!r}, {str(tmp_path)!r}]\n{each}"
+        subprocess.run([sys.executable, "-c", line], cwd=tmp_path, check=True)
+
+
+@pytest.mark.parametrize("function", [lambda x: 1.0 + x * x, torch.exp, torch.nn.Softplus()])
+def test_callables_are_compiled_as_one_graph(function):
+    layer = rda.RDA(2, 3, attention=function)
+    x = torch.randn(4, 2, 2)
+    whole = torch.compile(layer, backend="aot_eager", fullgraph=True)
+    torch.testing.assert_close(whole(x)[0], layer(x)[0])
+
+
+@pytest.mark.parametrize("name", ["bias", "weight_ih", "lambda"])
+def test_names_that_are_taken(name):
+    with pytest.raises(ValueError, match=r"Mine\.weights (has|should)"):
+        unit(lambda self, x, h, s, w: (tanh(x.a + h.a),), weights=(name,))
