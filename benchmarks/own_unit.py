@@ -1,11 +1,12 @@
-"""A unit of one's own beside the same cell as a loop: the example of docs/units.md, timed.
+"""Units of one's own beside the same cells as loops: the example of docs/units.md and two more.
 
     python benchmarks/own_unit.py               on this machine's GPU, or else its CPU
     python benchmarks/own_unit.py --record      also write results/own_unit_gpu.json or _cpu.json
 
-The cell is an LSTM with peepholes. As a loop it is what one writes with torch: a module for a step,
-called once for every step; then the same with that step under torch.compile. All take turns in one
-process, in training steps, beside nn.LSTM.
+The first is an LSTM with peepholes. As a loop it is what one writes with torch: a module for a
+step, called once for every step; then the same with that step under torch.compile. The loops of the
+other two are their reference engine. All take turns in one process, in training steps, beside
+nn.LSTM.
 """
 
 import argparse
@@ -24,8 +25,9 @@ from torch import Tensor, nn
 
 import rda
 from rda.files import write_atomically
-from rda.functions import sigmoid, tanh
+from rda.functions import log_sigmoid, relu, sigmoid, tanh, where
 from rda.training.precision import matmul_precision
+from rda.units import RDA
 
 RESULTS = Path(__file__).parent / "results"
 PEER = "nn.LSTM"
@@ -49,8 +51,35 @@ class Peephole(rda.Unit):
         return sigmoid(x.o + h.o + w.of_o * c) * tanh(c), c
 
 
+class ConstantDecay(RDA):
+    """An RDA whose discount is learned, one for each unit and the same at every step."""
+
+    inputs = "u", "g", "a"
+    recurrent = "g", "a"
+    weights = ("gamma",)
+
+    def step(self, x: Any, h: Any, s: Any, *weights: Any) -> Any:
+        return self.average(x, h, s, s.l + log_sigmoid(weights[0].gamma))
+
+
+class Rectified(rda.Unit):
+    """A gated unit with ReLU, a condition and two states, whose h is a function of both."""
+
+    inputs = "z", "n", "k"
+    recurrent = "z", "n"
+    state = "a", "b"
+
+    def step(self, x: Any, h: Any, s: Any) -> Any:
+        z = sigmoid(x.z + h.z)
+        a = z * s.a + (1 - z) * relu(x.n + h.n)
+        return a, where(x.k > 0, 0.5 * s.b + a, s.b)
+
+    def hidden(self, s: Any) -> Any:
+        return tanh(s.a + 0.1 * s.b)
+
+
 class Loop(nn.Module):
-    """The same with torch's operations, one step after another."""
+    """The LSTM with peepholes in torch's operations, one step after another."""
 
     def __init__(self, inputs: int, units: int, compiled: bool) -> None:
         super().__init__()
@@ -76,9 +105,21 @@ class Loop(nn.Module):
 
 SUBJECTS: dict[str, Callable[[int, int], nn.Module]] = {
     PEER: nn.LSTM,
-    "a loop of steps": lambda inputs, units: Loop(inputs, units, compiled=False),
-    "a loop of steps under torch.compile": lambda inputs, units: Loop(inputs, units, compiled=True),
+    "Peephole in a loop": lambda inputs, units: Loop(inputs, units, compiled=False),
+    "Peephole in a loop, its step under torch.compile": lambda inputs, units: Loop(
+        inputs, units, compiled=True
+    ),
     "rda.Recurrent(Peephole())": lambda inputs, units: rda.Recurrent(Peephole(), inputs, units),
+    "ConstantDecay in a loop": lambda inputs, units: rda.Recurrent(
+        ConstantDecay(), inputs, units, engine="reference"
+    ),
+    "rda.Recurrent(ConstantDecay())": lambda inputs, units: rda.Recurrent(
+        ConstantDecay(), inputs, units
+    ),
+    "Rectified in a loop": lambda inputs, units: rda.Recurrent(
+        Rectified(), inputs, units, engine="reference"
+    ),
+    "rda.Recurrent(Rectified())": lambda inputs, units: rda.Recurrent(Rectified(), inputs, units),
 }
 
 
@@ -111,7 +152,7 @@ def render(results: dict[str, Any]) -> str:
             f"**{case['units']} units, batch {case['batch']}, {case['time']} steps, "
             f"{part['precision']}**",
             "",
-            f"| an LSTM with peepholes as | ms a training step | beside {PEER} |",
+            f"| layer | ms a training step | beside {PEER} |",
             "|---|---|---|",
         ]
         for name, times in subjects.items():

@@ -1,9 +1,12 @@
 """The units of the package by name, and others that it does not contain."""
 
+from importlib import import_module
 from itertools import product
+from pkgutil import iter_modules
 
+import rda.units
 from rda.symbolic.functions import log_sigmoid, relu, sigmoid, tanh, where
-from rda.units import GRU, LSTM, RDA, RNN, RWA, Unit
+from rda.units import RDA, Unit
 
 
 class Peephole(Unit):
@@ -48,10 +51,15 @@ class Rectified(Unit):
         return tanh(s.a + 0.1 * s.b)
 
 
-PLAIN = {
-    type(unit).__name__: unit
-    for unit in (LSTM(), GRU(), RNN(), RWA(), Peephole(), ConstantDecay(), Rectified())
-}
+def of_package():
+    """Every unit that a file of rda/units defines; the RDA, which has choices, is in RDAS."""
+    for file in iter_modules(rda.units.__path__, "rda.units."):
+        for found in vars(import_module(file.name)).values():
+            if isinstance(found, type) and issubclass(found, Unit) and found not in (Unit, RDA):
+                yield found
+
+
+PLAIN = {unit.__name__: unit() for unit in (*of_package(), Peephole, ConstantDecay, Rectified)}
 RDAS = {
     "RDA-" + "-".join(names): RDA(*names)
     for names in product(
