@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from rda.symbolic.expressions import Expression, Function, in_order
-from rda.symbolic.functions import INFINITY, exp, log, relu, sigmoid, where
+from rda.symbolic.functions import INFINITY, exp, log, relu, where
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,7 +27,6 @@ OPERATORS: Mapping[str, str] = {
     "less": "Less",
     "where": "Where",
     "tanh": "Tanh",
-    "sigmoid": "Sigmoid",
     "exp": "Exp",
     "log": "Log",
     "relu": "Relu",
@@ -84,6 +83,11 @@ def _one_minus_exp_of_minus(x: Expression) -> Any:
     return where(x < 1.0, near_zero, 1.0 - u)
 
 
+def _sigmoid(x: Expression) -> Any:
+    # onnxruntime's own Sigmoid is 0 from -18 on down.
+    return 1.0 / (1.0 + exp(-x))
+
+
 def _softplus(x: Expression) -> Any:
     return relu(x) + _log1p(_tail(x))
 
@@ -127,7 +131,8 @@ def _log_from_weight(weight: Expression, smallest: float) -> Any:
 
 
 _REWRITTEN: Mapping[str, Callable[..., Any]] = {
-    "sigmoid_of_minus": lambda x: sigmoid(-x),
+    "sigmoid": _sigmoid,
+    "sigmoid_of_minus": lambda x: _sigmoid(-x),
     "softplus": _softplus,
     "log_sigmoid": _log_sigmoid,
     "log_softplus": _log_softplus,
