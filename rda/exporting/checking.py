@@ -95,9 +95,7 @@ def random_inputs(
     return found
 
 
-def runner_of_module(
-    module: nn.Module, form: Form, dtype: torch.dtype | None = None
-) -> Runner:
+def runner_of_module(module: nn.Module, form: Form, dtype: torch.dtype | None = None) -> Runner:
     """The module itself, in evaluation on a CPU by the reference engine, in its dtype or this."""
     module = copy.deepcopy(module).to("cpu", dtype).eval()
     layer: Any = module.unit if isinstance(module, SequenceModel) else module

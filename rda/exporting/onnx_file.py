@@ -46,8 +46,8 @@ def runner(content: bytes, subject: Subject) -> Runner:
     names = [f"initial_{name}" for name in subject.stack.names]
 
     def run(inputs: Inputs) -> Sequence[Tensor]:
-        given = {name: inputs[name] for name in ("input", "lengths") if name in inputs}
-        given |= dict(zip(names, inputs.get("state", ()), strict=False))
+        parts = dict(zip(names, inputs.get("state", ()), strict=False))
+        given = {name: value for name, value in inputs.items() if name != "state"} | parts
         results = session.run(None, {name: value.numpy() for name, value in given.items()})
         return [torch.from_numpy(result) for result in results]
 
@@ -92,11 +92,10 @@ class _Writer:
         self.subject, self.stack, self.form = subject, subject.stack, form
         self.graph = Graph(self.stack.dtype)
         time_first = form.one_step or not self.stack.batch_first
-        self.steps = 0 if form.one_step else 1
-        """How many dimensions are before the batch, once time comes first."""
         self.input = "input" if time_first else self._exchanged("input")
         add, integers = self.graph.add, self.graph.integers
-        self.batch = add("Shape", self.input, start=self.steps, end=self.steps + 1)
+        place = 0 if form.one_step else 1
+        self.batch = add("Shape", self.input, start=place, end=place + 1)
         self.row_shape = add("Concat", self.batch, integers(self.stack.hidden_size), axis=0)
 
     def written(self) -> onnx.GraphProto:
@@ -125,7 +124,8 @@ class _Writer:
             outputs = []
             for direction in range(stack.directions):
                 k = layer * stack.directions + direction
-                state = [add("Gather", part, self.graph.constant(torch.tensor(k))) for part in start]
+                place = self.graph.constant(torch.tensor(k))
+                state = [add("Gather", part, place) for part in start]
                 weights = stack.groups[k]
                 projected = writer.project(sequence, weights, is_symbols)
                 if self.form.one_step:

@@ -44,7 +44,7 @@ class Graph:
     def __init__(self, dtype: torch.dtype, outer: Graph | None = None) -> None:
         self.dtype = dtype
         self.nodes: list[onnx.NodeProto] = []
-        self._main = self if outer is None else outer._main
+        self._main: Graph = self if outer is None else outer._main
         self._constants: dict[tuple[str, tuple[int, ...], bytes], str] = {}
         self._tensors: list[onnx.TensorProto] = []
         self._numbers = count()

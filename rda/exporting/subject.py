@@ -142,9 +142,8 @@ def describe(module: nn.Module, form: Form) -> Subject:
         stack.unit.traced  # noqa: B018 - raises where a function is more than expressions
     except TypeError as error:
         raise ExportError(f"this unit cannot be exported: {error}") from error
-    start = {
-        f"initial_{name}": part.tolist() for name, part in zip(stack.names, stack.start, strict=True)
-    }
+    parts = zip(stack.names, stack.start, strict=True)
+    start = {f"initial_{name}": part.tolist() for name, part in parts}
     return subject._replace(facts={**subject.facts, "start": json.dumps(start)})
 
 
@@ -225,8 +224,6 @@ def _plain_all(tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
 
 
 def _plain_weights(weights: Weights) -> Weights:
-    input, bias, recurrent, of_units = weights
-    assert input is not None
-    return Weights(
-        _plain(input), None if bias is None else _plain(bias), _plain(recurrent), _plain_all(of_units)
-    )
+    input, bias, recurrent = (None if each is None else _plain(each) for each in weights[:3])
+    assert recurrent is not None
+    return Weights(input, bias, recurrent, _plain_all(weights.of_units))

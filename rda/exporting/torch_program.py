@@ -86,6 +86,8 @@ def _parts(state: Any) -> Sequence[Tensor]:
 class _Portable(nn.Module):
     """Computes what the module does, by the unit's own functions, with a loop that torch knows."""
 
+    embedding: Tensor | None
+
     def __init__(self, subject: Subject, form: Form) -> None:
         super().__init__()
         stack = subject.stack
@@ -137,7 +139,8 @@ class _Portable(nn.Module):
             outputs = []
             for direction in range(stack.directions):
                 k = layer * stack.directions + direction
-                group, state = self.groups[k], [part[k] for part in start]
+                group: Any = self.groups[k]
+                state = [part[k] for part in start]
                 if self.form.one_step:
                     final, output = group.step(state, group.projected(sequence)[0])
                     output = output.unsqueeze(0)
@@ -204,9 +207,7 @@ class _Group(nn.Module):
         nothing = torch.zeros_like(state[0])
         return [nothing + part for part in after], nothing + unit.output(after)
 
-    def masked(
-        self, state: list[Tensor], x: tuple[Tensor, Tensor]
-    ) -> tuple[list[Tensor], Tensor]:
+    def masked(self, state: list[Tensor], x: tuple[Tensor, Tensor]) -> tuple[list[Tensor], Tensor]:
         """The same for the rows that go on; others keep their state."""
         projected, goes_on = x
         after, output = self.step(state, projected)

@@ -60,7 +60,7 @@ def test_a_file_that_differs_is_not_written_and_the_old_one_stays(tmp_path, monk
         return written(subject._replace(stack=subject.stack._replace(groups=(other,))), form)
 
     monkeypatch.setattr(onnx_file, "written", of_another)
-    with pytest.raises(rda.ExportError, match="differs from the module by .* nothing was written"):
+    with pytest.raises(rda.ExportError, match=r"differs from the module by .* nothing was written"):
         rda.export(layer, path)
     assert [*tmp_path.iterdir()] == [path]
     assert path.read_bytes() == before
