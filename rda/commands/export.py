@@ -48,9 +48,8 @@ def add(parser: Parser, explain: bool) -> None:
     parser.epilog = EXAMPLES
     parser.usage = "rda export RUN --to onnx|torch [-o FILE] [options]"
     parser.add_argument("run", metavar="RUN", help="a name, or a folder")
-    parser.add_argument(
-        "-o", "--output", metavar="FILE", type=folder, help="the file (in the run's folder)"
-    )
+    place = "the file (default: model.onnx or model.pt2 in the run's folder)"
+    parser.add_argument("-o", "--output", metavar="FILE", type=folder, help=place)
     add_options(parser, "options", ExportOptions, explain)
 
 

@@ -32,7 +32,7 @@ def written(subject: Subject, form: Form) -> bytes:
         producer_name="rda-torch",
         producer_version=rda.__version__,
     )
-    helper.set_model_props(model, subject.facts)
+    helper.set_model_props(model, dict(subject.facts))
     onnx.checker.check_model(model, full_check=True)
     content: bytes = model.SerializeToString()
     return content

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from rda.baselines import LSTM, _Baseline
+from rda.baselines import GRU, LSTM
 from rda.equations import log_from_weight
 from rda.layers import AveragingLayer
 from rda.scan.passes import Weights
@@ -97,7 +98,7 @@ class Subject(NamedTuple):
     readout: tuple[Tensor, Tensor] | None = None
     """Weight and bias; None for a layer."""
     reads_every_step: bool = True
-    facts: dict[str, str] = {}  # noqa: RUF012 - never changed
+    facts: Mapping[str, str] = MappingProxyType({})
     """What is written into the file beside the computation."""
 
 
@@ -163,7 +164,7 @@ def _described(module: nn.Module) -> Subject:
         )
     if isinstance(module, SequenceLayer):
         return Subject(_of_layer(module))
-    if isinstance(module, _Baseline):
+    if isinstance(module, LSTM | GRU):
         return Subject(_of_baseline(module))
     raise TypeError(
         "module should be a layer of rda (RDA, RWA, Recurrent, or LSTM and GRU of rda.build) or a "
@@ -194,11 +195,11 @@ def _of_layer(layer: SequenceLayer) -> Stack:
     )
 
 
-def _of_baseline(layer: _Baseline) -> Stack:
+def _of_baseline(layer: LSTM | GRU) -> Stack:
     if layer.proj_size:
         raise ExportError(f"{type(layer).__name__} with proj_size={layer.proj_size} has no unit")
     unit, groups = layer._definition, layer.all_weights
-    names = ("h", "c") if isinstance(layer, LSTM) else ("h",)
+    names = tuple(part.name for part in unit.parts)
     if layer.learn_initial_state:
         start = [getattr(layer, name).unsqueeze(1) for name in layer._learned_names]
     else:

@@ -37,7 +37,7 @@ def written(subject: Subject, form: Form) -> bytes:
         reason = str(error).strip().partition("\n")[0]
         raise ExportError(f"torch {torch.__version__} cannot export this: {reason}") from error
     file = io.BytesIO()
-    torch.export.save(program, file, extra_files=subject.facts)
+    torch.export.save(program, file, extra_files=dict(subject.facts))
     return file.getvalue()
 
 

@@ -7,6 +7,7 @@ import onnx
 import onnxruntime
 import pytest
 import torch
+from onnx.reference import ReferenceEvaluator
 from own_units import PLAIN, RDAS, Peephole
 from random_settings import drawn
 
@@ -175,6 +176,21 @@ def test_the_file_has_standard_operators_alone_and_any_batch_and_time():
     ]  # fmt: skip
     assert lengths.name == "lengths"
     assert {node.op_type for node in model.graph.node} >= {"Scan", "MatMul"}
+
+
+def test_the_runtime_that_comes_with_onnx_agrees():
+    """So that the file rests on the standard, and not on what onnxruntime makes of it."""
+    layer = rda.RDA(2, 3, 2, attention="softplus")
+    subject = describe(layer, STARTED)
+    evaluator = ReferenceEvaluator(onnx.load_from_string(onnx_file.written(subject, STARTED)))
+    inputs = random_inputs(subject, STARTED, 4, 3, torch.Generator().manual_seed(1))
+    average, weight = inputs["state"]
+    given = {"input": inputs["input"], "initial_average": average, "initial_weight": weight}
+    with np.errstate(all="ignore"), torch.no_grad():  # of values that Where leaves out
+        found = evaluator.run(None, {name: value.numpy() for name, value in given.items()})
+        expected = runner_of_module(layer, STARTED)(inputs)
+    for one, other in zip(found, expected, strict=True):
+        assert difference(torch.from_numpy(one), other) <= TOLERANCE
 
 
 def test_a_module_in_training_is_exported_as_it_is_evaluated(tmp_path):
