@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from rda import functional, functions, tasks, training, units
     from rda.catalogue import build
     from rda.cells import RDACell, RWACell
+    from rda.exporting.by_format import export
+    from rda.exporting.subject import ExportError
     from rda.layers import RDA, RWA, Recurrent
     from rda.scan.dispatch import EngineUnavailableError, EngineWarning
     from rda.state import State
@@ -28,12 +30,14 @@ __all__ = [
     "RWA",
     "EngineUnavailableError",
     "EngineWarning",
+    "ExportError",
     "RDACell",
     "RWACell",
     "Recurrent",
     "State",
     "Unit",
     "build",
+    "export",
     "functional",
     "functions",
     "load",
@@ -49,18 +53,26 @@ _HOME = {
     "RWA": "rda.layers",
     "EngineUnavailableError": "rda.scan.dispatch",
     "EngineWarning": "rda.scan.dispatch",
+    "ExportError": "rda.exporting.subject",
     "RDACell": "rda.cells",
     "RWACell": "rda.cells",
     "Recurrent": "rda.layers",
     "State": "rda.state",
     "build": "rda.catalogue",
+    "export": "rda.exporting.by_format",
     "load": "rda.training.loading",
     "train": "rda.training.by_name",
     "Unit": "rda.units",
 }
 
-EXTRA_PACKAGES = ("jinja2", "markupsafe", "matplotlib", "rich", "safetensors", "tomli_w")
-"""What training, reports and the command need beside torch: the extra "cli"."""
+EXTRA_PACKAGES = {
+    **dict.fromkeys(
+        ("jinja2", "markupsafe", "matplotlib", "rich", "safetensors", "tomli_w"), "cli"
+    ),
+    **dict.fromkeys(("onnx", "onnxruntime"), "onnx"),
+}
+"""What is needed beside torch, and the extra that brings it: "cli" for training, reports and the
+command, "onnx" for export."""
 
 PRETRAINED = Path(__file__).parent / "pretrained" / "wikipedia"
 """The folder of the model of text that comes with the package, for `rda.load`. A source tree may
@@ -69,8 +81,9 @@ come without it."""
 
 def missing_extra(package: str | None) -> ModuleNotFoundError:
     """The error that says how to install what the plain installation leaves out."""
+    extra = EXTRA_PACKAGES.get(package or "", "cli")
     return ModuleNotFoundError(
-        f"this needs the package {package}, which comes with: pip install 'rda-torch[cli]'",
+        f"this needs the package {package}, which comes with: pip install 'rda-torch[{extra}]'",
         name=package,
     )
 

@@ -31,7 +31,7 @@ Exit codes: 0 done, 1 failed, 2 wrong usage or not possible here, 3 stopped at a
 goal, 130 interrupted (after saving).
 """
 COMMANDS = (
-    "train", "compare", "demo", "reproduce", "report", "inspect", "generate", "evaluate",
+    "train", "compare", "demo", "reproduce", "report", "inspect", "generate", "evaluate", "export",
     "runs", "show", "data", "doctor",
 )  # fmt: skip
 

@@ -1,0 +1,1 @@
+"""A trained model or a layer as a file that runs without this package: ONNX or torch.export."""
