@@ -172,6 +172,18 @@ class Source:
         """The next training batch."""
         return self.task.batch(generator, batch_size)
 
+    def losses(self, prediction: Tensor, target: Tensor) -> Tensor:
+        """The loss of each answer, in the shape of the target."""
+        return self.task.losses(prediction, target)
+
+    def score(self, prediction: Tensor, target: Tensor, loss: Tensor) -> Tensor:
+        """The metric of a batch, from its answers and its mean loss."""
+        return self.task.score(prediction, target, loss)
+
+    def answers(self, target: Tensor) -> Tensor | int:
+        """How many answers of a batch there are; fewer than places where sequences are padded."""
+        return target.numel()
+
     def evaluation(self, part: Part, batch_size: int) -> Iterator[Batch]:
         """The batches of the validation or the test part, the same every time.
 
