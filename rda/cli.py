@@ -32,7 +32,7 @@ goal, 130 interrupted (after saving).
 """
 COMMANDS = (
     "train", "compare", "demo", "reproduce", "report", "inspect", "generate", "evaluate",
-    "runs", "show", "data", "doctor",
+    "predict", "runs", "show", "data", "doctor",
 )  # fmt: skip
 
 

@@ -105,11 +105,9 @@ def prepared_for(sequences: Sequences) -> Preparation:
 
 def standards(values: Numbers) -> tuple[float, float]:
     """Mean and standard deviation; a deviation of 1 where all values are the same."""
-    scale = float(np.abs(values).max(initial=0.0))
-    if scale == 0.0:
-        return 0.0, 1.0
-    rescaled = values / scale  # so that squares of large numbers do not overflow
-    mean, deviation = float(rescaled.mean()), float(rescaled.std())
-    # What rounding leaves of a constant is no spread.
-    constant = deviation < 1e-9 * max(abs(mean), 1e-9)
-    return mean * scale, 1.0 if constant else deviation * scale
+    # A power of two rounds nothing, and squares of what it leaves do not overflow.
+    scale = 2.0 ** (np.frexp(np.abs(values).max(initial=0.0))[1] - 1)
+    first = values[0] / scale
+    rest = values / scale - first  # exactly 0 where all are the same
+    deviation = float(rest.std()) * scale
+    return float(first + rest.mean()) * scale, deviation or 1.0

@@ -93,10 +93,11 @@ def paths_of(data: Any) -> list[Path]:
 
 def _read_npz(path: Path) -> dict[str, Any]:
     try:
-        found = np.load(path, allow_pickle=False)
-        if isinstance(found, np.ndarray):
-            return {"X": found}
-        return {name: found[name] for name in found.files}
+        with path.open("rb") as file:
+            found = np.load(file, allow_pickle=False)
+            if isinstance(found, np.ndarray):
+                return {"X": found}
+            return {name: found[name] for name in found.files}
     except (OSError, ValueError, EOFError, zipfile.BadZipFile, KeyError) as error:
         if "pickle" in str(error).lower():
             raise SequencesError(

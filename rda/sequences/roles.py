@@ -44,7 +44,8 @@ def from_table(table: Table, roles: Roles) -> Sequences:
     lengths = np.bincount(code, minlength=len(ids)).astype(np.int64)
     first = np.concatenate(([0], np.cumsum(lengths)[:-1])).astype(np.int64)
     names = _features(table, roles)
-    values = np.stack([table.columns[name].values[order] for name in names], 1)
+    columns = [table.columns[name].values[order] for name in names]
+    values = np.stack(columns, 1) if columns else np.empty((len(order), 0))
     channels = tuple(Channel(name, table.columns[name].words) for name in names)
     target = None
     if roles.target:

@@ -117,6 +117,11 @@ class Task:
         return None
 
     @property
+    def chosen_by(self) -> str:
+        """What the best weights are chosen by on the validation part: the metric, or the loss."""
+        return self.metric
+
+    @property
     def lower_is_better(self) -> bool:
         """Whether a smaller metric is a better one."""
         return self.metric != "accuracy"

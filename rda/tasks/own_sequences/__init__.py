@@ -72,6 +72,11 @@ class OwnSequences(Task):
         """Accuracy of labels; the mean absolute error of numbers, in their own unit."""
         return "accuracy" if self.problem in ("auto", "label", "labels") else "error"
 
+    @property
+    def chosen_by(self) -> str:
+        """The loss: on a few sequences many weights have the same accuracy."""
+        return "loss"
+
     @classmethod
     def full(cls) -> Preset:
         return Preset(cls(), Recipe(hidden_size=64, batch_size=32), Limits(steps=1000))

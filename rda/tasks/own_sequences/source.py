@@ -14,6 +14,7 @@ from rda.sequences.dataset import Sequences, SequencesError
 from rda.sequences.preparing import prepared_for, standards
 from rda.sequences.problem import Divided, Pieces
 from rda.sequences.stored import digest
+from rda.sequences.understanding import Understanding
 from rda.tasks.shuffling import Shuffled
 from rda.tasks.task import Batch, Part, Source
 
@@ -36,7 +37,7 @@ class SequenceSource(Source):
         self._digest = digest(sequences)
         inputs = self.preparation.apply(sequences.values)
         self._inputs = torch.from_numpy(inputs).to(device)
-        self._horizon = task.horizon
+        self._horizon = task.horizon if task.problem == "forecast" else 1
         self._answers_from(sequences, task)
         self._parts = {part: _to(pieces, device) for part, pieces in self.divided.parts.items()}
         self._shuffled = Shuffled(self.divided.count("train"), device)
@@ -69,7 +70,7 @@ class SequenceSource(Source):
         self._answers = self._answers.to(self.device)
         self._weights = self._class_weights() if task.balanced and self.classes else None
         self._scale = (
-            torch.from_numpy(np.tile(self.deviation, task.horizon)).float().to(self.device)
+            torch.from_numpy(np.tile(self.deviation, self._horizon)).float().to(self.device)
         )
 
     def _training_answers(self, values: Any) -> Any:
@@ -168,20 +169,21 @@ class SequenceSource(Source):
         """How many answers of a batch there are."""
         return ((target != NO_CLASS) if self.classes else ~target.isnan()).sum()
 
-    def facts(self) -> dict[str, Any]:
+    @property
+    def understanding(self) -> Understanding:
+        """What a model must know to be used on other data."""
         target = self.sequences.target
-        return {
-            "sequences": {
-                "problem": self.problem,
-                "preparation": self.preparation.to_facts(),
-                "target": target.name if target is not None else "",
-                "classes": list(self.classes),
-                "mean": self.mean.tolist(),
-                "deviation": self.deviation.tolist(),
-                "horizon": self._horizon,
-            },
-            "sha256": self._digest,
-        }
+        if self.problem == "forecast":
+            names = tuple(self.sequences.channels[i].name for i in self.forecast)
+        else:
+            names = (target.name if target is not None else "",)
+        return Understanding(
+            self.problem, self.preparation, names, self.classes,
+            tuple(self.mean.tolist()), tuple(self.deviation.tolist()), self._horizon,
+        )  # fmt: skip
+
+    def facts(self) -> dict[str, Any]:
+        return {"sequences": self.understanding.to_facts(), "sha256": self._digest}
 
     def position(self) -> dict[str, Tensor]:
         return self._shuffled.position()
