@@ -59,7 +59,9 @@ _HOME = {
     "Unit": "rda.units",
 }
 
-EXTRA_PACKAGES = ("jinja2", "markupsafe", "matplotlib", "rich", "safetensors", "tomli_w")
+EXTRA_PACKAGES = (
+    "jinja2", "markupsafe", "matplotlib", "numpy", "rich", "safetensors", "tomli_w",
+)  # fmt: skip
 """What training, reports and the command need beside torch: the extra "cli"."""
 
 PRETRAINED = Path(__file__).parent / "pretrained" / "wikipedia"

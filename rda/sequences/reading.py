@@ -99,7 +99,7 @@ def _read_npz(path: Path) -> dict[str, Any]:
                 return {"X": found}
             return {name: found[name] for name in found.files}
     except (OSError, ValueError, EOFError, zipfile.BadZipFile, KeyError) as error:
-        if "pickle" in str(error).lower():
+        if "Object arrays" in str(error):
             raise SequencesError(
                 f"{path} holds Python objects, which are not opened because they may run code: "
                 "save one flat array X (steps, channels) with lengths"

@@ -204,6 +204,10 @@ class Source:
     def check(self, recipe: Recipe) -> None:
         """Raise a TaskError where the recipe does not fit the data."""
 
+    def told(self) -> list[str]:
+        """What a person should know of the data before training on it, in lines."""
+        return []
+
     def facts(self) -> dict[str, Any]:
         """What a model of this data needs to be used, and what tells the data from others.
 

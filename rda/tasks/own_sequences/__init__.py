@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -90,8 +91,9 @@ class OwnSequences(Task):
         """The problem as the data shows it; as many steps as the sequences need."""
         from rda.sequences.problem import Divided
 
-        task = self.understood()
-        divided = Divided.of(self._read(), task.division())
+        with _as_task_errors():
+            task = self.understood()
+            divided = Divided.of(self.read(), task.division())
         batch = min(given.get("batch_size", 32), divided.count("train"))
         epoch = max(divided.count("train") // batch, 1)
         steps = given.get("steps", min(max(60 * epoch, 600), 5000))
@@ -110,7 +112,7 @@ class OwnSequences(Task):
         """With the problem that the data shows, where none was asked for."""
         from rda.sequences.problem import problem_of
 
-        problem: Any = problem_of(self._read(), self.problem)
+        problem: Any = problem_of(self.read(), self.problem)
         return replace(self, problem=problem)
 
     def division(self) -> dict[str, Any]:
@@ -118,13 +120,8 @@ class OwnSequences(Task):
         names = ("problem", "split", "validation", "test", "horizon", "window")
         return {name: getattr(self, name) for name in names}
 
-    def _read(self) -> Sequences:
-        """The sequences, read once as long as the files do not change.
-
-        Raises:
-            TaskError: they cannot be read, with the reason in one line.
-        """
-        from rda.sequences import SequencesError
+    def read(self) -> Sequences:
+        """The sequences, read once as long as the files do not change."""
         from rda.sequences.roles import Roles
         from rda.sequences.stored import read_once
 
@@ -135,19 +132,24 @@ class OwnSequences(Task):
             self.sequence, self.time, "" if forecast else self.target, self.group,
             _names(self.features), _names(self.ignore),
         )  # fmt: skip
-        try:
-            return read_once(self.data, roles, self.encoding)
-        except SequencesError as error:
-            raise TaskError(str(error)) from error
+        return read_once(self.data, roles, self.encoding)
 
     def open(self, device: torch.device, files: Mapping[str, bytes] | None = None) -> Source:
-        from rda.sequences import SequencesError
         from rda.tasks.own_sequences.source import SequenceSource
 
-        try:
-            return SequenceSource(self.understood(), device, self._read())
-        except SequencesError as error:
-            raise TaskError(str(error)) from error
+        with _as_task_errors():
+            return SequenceSource(self.understood(), device, self.read())
+
+
+@contextmanager
+def _as_task_errors() -> Iterator[None]:
+    """What is wrong with the data, as what is wrong with the task."""
+    from rda.sequences import SequencesError
+
+    try:
+        yield
+    except SequencesError as error:
+        raise TaskError(str(error)) from error
 
 
 def _names(text: str) -> tuple[str, ...]:

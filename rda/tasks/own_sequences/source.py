@@ -10,7 +10,8 @@ import torch
 from torch import Generator, Tensor
 from torch.nn import functional as F
 
-from rda.sequences.dataset import Sequences, SequencesError
+from rda.sequences.dataset import Numbers, Sequences, SequencesError, Target
+from rda.sequences.describing import describe
 from rda.sequences.preparing import prepared_for, standards
 from rda.sequences.problem import Divided, Pieces
 from rda.sequences.stored import digest
@@ -56,11 +57,15 @@ class SequenceSource(Source):
         elif target is None:
             raise SequencesError("there is no target to learn")
         elif target.classes:
+            known = self._training_answers(target.values)
+            _check_classes(target, known[~np.isnan(known)])
             self.classes = target.classes
             labels = np.where(np.isnan(target.values), NO_CLASS, target.values)
             self._answers = torch.from_numpy(labels).long()
         else:
             known = self._training_answers(target.values)
+            if not np.isfinite(known).any():
+                raise SequencesError(f"{target.name} has no answer in the training part")
             mean, deviation = standards(known[np.isfinite(known)])
             self.mean, self.deviation = np.array([mean]), np.array([deviation])
             numbers = np.where(np.isfinite(target.values), target.values, np.nan)
@@ -182,6 +187,9 @@ class SequenceSource(Source):
             tuple(self.mean.tolist()), tuple(self.deviation.tolist()), self._horizon,
         )  # fmt: skip
 
+    def told(self) -> list[str]:
+        return describe(self.sequences, self.divided, self.problem, self.preparation)
+
     def facts(self) -> dict[str, Any]:
         return {"sequences": self.understanding.to_facts(), "sha256": self._digest}
 
@@ -202,6 +210,15 @@ def _training_steps(sequences: Sequences, divided: Divided) -> Sequences:
         used[start : start + length] = True
     lengths = np.array([int(used.sum())], dtype=np.int64)
     return Sequences(sequences.values[used], lengths, sequences.channels, ("train",))
+
+
+def _check_classes(target: Target, known: Numbers) -> None:
+    if not len(known):
+        raise SequencesError(f"{target.name} has no answer in the training part")
+    if len(np.unique(known)) < 2:
+        raise SequencesError(
+            f"{target.name} has one class in the training part: there is nothing to tell apart"
+        )
 
 
 def _forecast_columns(sequences: Sequences, asked: str) -> list[int]:
