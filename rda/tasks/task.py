@@ -131,6 +131,10 @@ class Task:
         if self.carries_state and recipe.learn_initial_state:
             raise ValueError(f"learn_initial_state does not go with {self.name}: it carries states")
 
+    def told(self) -> list[str]:
+        """What a person should know of the data before training on it, in lines."""
+        return []
+
     def open(self, device: torch.device, files: Mapping[str, bytes] | None = None) -> Source:
         """Where the batches come from; `files` holds the contents of the data set by name."""
         return Source(self, device)
@@ -203,10 +207,6 @@ class Source:
 
     def check(self, recipe: Recipe) -> None:
         """Raise a TaskError where the recipe does not fit the data."""
-
-    def told(self) -> list[str]:
-        """What a person should know of the data before training on it, in lines."""
-        return []
 
     def facts(self) -> dict[str, Any]:
         """What a model of this data needs to be used, and what tells the data from others.

@@ -73,8 +73,6 @@ def train(
         stepper = build_stepper(settings, where, engine, files)
         stepper.engine()  # raises before a folder is made where the engine cannot serve
         run = stack.enter_context(Run(Path(folder), settings, stepper.source, force=force))
-        for line in stepper.source.told():
-            listener.say(line)
         seconds = 60 * checkpoint_minutes
         status = run_training(run, stepper, listener, checkpoint_seconds=seconds, command=command)
     return Record(folder, status)

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from rda.settings import Limits, Recipe
 from rda.tasks.registry import TaskError, register
-from rda.tasks.task import Preset, Source, Task
+from rda.tasks.task import Preset, Task
 
 if TYPE_CHECKING:
     import torch
 
     from rda.sequences import Sequences
+    from rda.tasks.own_sequences.source import SequenceSource
 
 Problem = Literal["auto", "label", "number", "labels", "numbers", "forecast"]
 
@@ -134,7 +135,14 @@ class OwnSequences(Task):
         )  # fmt: skip
         return read_once(self.data, roles, self.encoding)
 
-    def open(self, device: torch.device, files: Mapping[str, bytes] | None = None) -> Source:
+    def told(self) -> list[str]:
+        import torch
+
+        return self.open(torch.device("cpu")).told()
+
+    def open(
+        self, device: torch.device, files: Mapping[str, bytes] | None = None
+    ) -> SequenceSource:
         from rda.tasks.own_sequences.source import SequenceSource
 
         with _as_task_errors():

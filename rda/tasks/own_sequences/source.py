@@ -22,6 +22,8 @@ from rda.tasks.task import Batch, Part, Source
 if TYPE_CHECKING:
     from rda.tasks.own_sequences import OwnSequences
 
+BLOCK = 10
+"""Steps of a series whose forecasts count as one when the spread of errors is estimated."""
 NO_CLASS = -100
 """A target that does not count: cross_entropy ignores it. Missing numbers are NaN."""
 
@@ -38,7 +40,7 @@ class SequenceSource(Source):
         self._digest = digest(sequences)
         inputs = self.preparation.apply(sequences.values)
         self._inputs = torch.from_numpy(inputs).to(device)
-        self._horizon = task.horizon if task.problem == "forecast" else 1
+        self.horizon = task.horizon if task.problem == "forecast" else 1
         self._answers_from(sequences, task)
         self._parts = {part: _to(pieces, device) for part, pieces in self.divided.parts.items()}
         self._shuffled = Shuffled(self.divided.count("train"), device)
@@ -57,16 +59,15 @@ class SequenceSource(Source):
         elif target is None:
             raise SequencesError("there is no target to learn")
         elif target.classes:
-            known = self._training_answers(target.values)
-            _check_classes(target, known[~np.isnan(known)])
+            _check_classes(target, self.training_answers())
             self.classes = target.classes
             labels = np.where(np.isnan(target.values), NO_CLASS, target.values)
             self._answers = torch.from_numpy(labels).long()
         else:
-            known = self._training_answers(target.values)
-            if not np.isfinite(known).any():
+            known = self.training_answers()
+            if not len(known):
                 raise SequencesError(f"{target.name} has no answer in the training part")
-            mean, deviation = standards(known[np.isfinite(known)])
+            mean, deviation = standards(known)
             self.mean, self.deviation = np.array([mean]), np.array([deviation])
             numbers = np.where(np.isfinite(target.values), target.values, np.nan)
             self._answers = torch.from_numpy((numbers - mean) / deviation)
@@ -75,20 +76,22 @@ class SequenceSource(Source):
         self._answers = self._answers.to(self.device)
         self._weights = self._class_weights() if task.balanced and self.classes else None
         self._scale = (
-            torch.from_numpy(np.tile(self.deviation, self._horizon)).float().to(self.device)
+            torch.from_numpy(np.tile(self.deviation, self.horizon)).float().to(self.device)
         )
 
-    def _training_answers(self, values: Any) -> Any:
-        members = self.divided.members["train"]
-        target = self.sequences.target
+    def training_answers(self) -> Numbers:
+        """Those of the training part that are there."""
+        return self._known("train")
+
+    def _known(self, part: str) -> Numbers:
+        members, target = self.divided.members[part], self.sequences.target
         assert target is not None
-        return values[self.sequences.steps_of(members) if target.every_step else members]
+        chosen = self.sequences.steps_of(members) if target.every_step else members
+        values = target.values[chosen]
+        return values[np.isfinite(values)]
 
     def _class_weights(self) -> Tensor:
-        target = self.sequences.target
-        assert target is not None
-        known = self._training_answers(target.values)
-        counts = np.bincount(known[~np.isnan(known)].astype(int), minlength=len(self.classes))
+        counts = np.bincount(self.training_answers().astype(int), minlength=len(self.classes))
         weights = counts.sum() / np.maximum(counts, 1) / max((counts > 0).sum(), 1)
         return torch.from_numpy(weights).float().to(self.device)
 
@@ -105,13 +108,9 @@ class SequenceSource(Source):
         """The share of the commonest class of the training part in the test part."""
         if not self.classes:
             return None
-        target = self.sequences.target
-        assert target is not None
-        known = self._training_answers(target.values)
-        common = np.bincount(known[~np.isnan(known)].astype(int)).argmax()
-        members = self.divided.members["test"]
-        tested = target.values[self.sequences.steps_of(members) if target.every_step else members]
-        return float((tested[~np.isnan(tested)] == common).mean())
+        common = np.bincount(self.training_answers().astype(int)).argmax()
+        tested = self._known("test")
+        return float((tested == common).mean()) if len(tested) else None
 
     def batch(self, generator: Generator, batch_size: int) -> Batch:
         return self._batch("train", self._shuffled.next(generator, batch_size))
@@ -141,7 +140,7 @@ class SequenceSource(Source):
     def _ahead(self, steps: Tensor, scored: Tensor, limits: Tensor) -> Tensor:
         """The next values of each step, (time, batch, horizon x columns); NaN beyond the end."""
         pieces = []
-        for ahead in range(1, self._horizon + 1):
+        for ahead in range(1, self.horizon + 1):
             there = scored & (steps + ahead < limits)
             values = self._answers[(steps + ahead).clamp(max=len(self._answers) - 1)]
             pieces.append(values.masked_fill(~there[..., None], torch.nan))
@@ -172,7 +171,25 @@ class SequenceSource(Source):
 
     def answers(self, target: Tensor) -> Tensor:
         """How many answers of a batch there are."""
-        return ((target != NO_CLASS) if self.classes else ~target.isnan()).sum()
+        return self.is_answer(target).sum()
+
+    def is_answer(self, target: Tensor) -> Tensor:
+        """Where a batch has an answer, and not padding or a missing one."""
+        return (target != NO_CLASS) if self.classes else ~target.isnan()
+
+    def blocks(self, t: Any, series: Any) -> Any:
+        """The number of the stretch of time in which a forecast is made: errors of neighbouring
+        steps are alike, and must not be taken for independent ones."""
+        return series * (1 << 40) + t // max(self.horizon, BLOCK)
+
+    def units(self, target: Tensor, there: Tensor) -> tuple[Numbers, Numbers]:
+        """Deviation and mean of each answer of a batch that is there: its own unit."""
+        size = target.shape[-1] if self.problem == "forecast" else 1
+        found = []
+        for part in (self.deviation, self.mean):
+            whole = torch.from_numpy(np.tile(part, self.horizon))
+            found.append((whole if size > 1 else whole[:1]).expand(target.shape)[there].numpy())
+        return found[0], found[1]
 
     @property
     def understanding(self) -> Understanding:
@@ -184,10 +201,11 @@ class SequenceSource(Source):
             names = (target.name if target is not None else "",)
         return Understanding(
             self.problem, self.preparation, names, self.classes,
-            tuple(self.mean.tolist()), tuple(self.deviation.tolist()), self._horizon,
+            tuple(self.mean.tolist()), tuple(self.deviation.tolist()), self.horizon,
         )  # fmt: skip
 
     def told(self) -> list[str]:
+        """What was understood of the data, in lines."""
         return describe(self.sequences, self.divided, self.problem, self.preparation)
 
     def facts(self) -> dict[str, Any]:
