@@ -78,7 +78,7 @@ def missing_extra(package: str | None) -> ModuleNotFoundError:
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("functional", "functions", "tasks", "training", "units"):
+    if name in ("functional", "functions", "sequences", "tasks", "training", "units"):
         return import_module(f"rda.{name}")
     if name not in _HOME:
         raise AttributeError(f"module 'rda' has no attribute {name!r}")

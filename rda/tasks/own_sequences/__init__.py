@@ -14,7 +14,7 @@ from rda.tasks.task import Preset, Task
 if TYPE_CHECKING:
     import torch
 
-    from rda.sequences import Sequences
+    from rda.sequences import Roles, Sequences
     from rda.tasks.own_sequences.source import SequenceSource
 
 Problem = Literal["auto", "label", "number", "labels", "numbers", "forecast"]
@@ -123,17 +123,21 @@ class OwnSequences(Task):
 
     def read(self) -> Sequences:
         """The sequences, read once as long as the files do not change."""
-        from rda.sequences.roles import Roles
         from rda.sequences.stored import read_once
 
         if not self.data:
             raise TaskError("sequences needs data: --data FILE, a folder, or a pattern")
+        return read_once(self.data, self.roles(), self.encoding)
+
+    def roles(self) -> Roles:
+        """What the columns of a table are for, as far as it was said."""
+        from rda.sequences.roles import Roles
+
         forecast = self.problem == "forecast"
-        roles = Roles(
+        return Roles(
             self.sequence, self.time, "" if forecast else self.target, self.group,
             _names(self.features), _names(self.ignore),
         )  # fmt: skip
-        return read_once(self.data, roles, self.encoding)
 
     def told(self) -> list[str]:
         import torch
