@@ -185,7 +185,9 @@ def read_parquet(paths: list[Path]) -> Table:
     try:
         from pyarrow import ArrowException, parquet
     except ModuleNotFoundError:
-        raise SequencesError("Parquet needs the package pyarrow: pip install pyarrow") from None
+        raise SequencesError(
+            "Parquet needs the package pyarrow: pip install 'rda-torch[parquet]'"
+        ) from None
     try:
         read = [parquet.read_table(path) for path in paths]
     except (ArrowException, OSError) as error:
@@ -206,8 +208,10 @@ def read_parquet(paths: list[Path]) -> Table:
 def _array(column: Any, name: str) -> np.ndarray[Any, Any]:
     """A column of Arrow as numpy has it; missing numbers are NaN."""
     try:
+        if hasattr(column.type, "value_type"):  # to_numpy gives what is missing the first word
+            column = column.cast(column.type.value_type)
         found: np.ndarray[Any, Any] = column.to_numpy()
-    except (NotImplementedError, ValueError) as error:
+    except (NotImplementedError, ValueError, TypeError) as error:
         raise SequencesError(f"column {name} cannot be read: {error}") from error
     return found
 

@@ -132,3 +132,44 @@ def test_arrays_that_do_not_fit_are_refused():
         from_arrays([np.zeros(3), np.zeros(0)])
     with pytest.raises(SequencesError, match="lengths should go with one padded array"):
         from_arrays(np.zeros((2, 3, 1)), lengths=np.array([3, 4]))
+
+
+def test_parquet_and_frames_give_the_same_as_a_table_of_text(tmp_path):
+    import pandas
+    import polars
+
+    expected = waves(20, missing=0.1)
+    path = write_csv(tmp_path / "a.csv", expected)
+    for frame in (pandas.read_csv(path), polars.read_csv(path)):
+        assert_same(read(frame), expected)
+    pandas.read_csv(path).to_parquet(tmp_path / "a.parquet")
+    assert_same(read(tmp_path / "a.parquet"), expected)
+
+
+def test_columns_of_every_kind_come_through_parquet(tmp_path):
+    import pandas
+
+    frame = pandas.DataFrame(
+        {
+            "id": ["a", "a", "b"],
+            "date": pandas.to_datetime(["2020-01-02", "2020-01-01", "2020-01-01"]),
+            "count": pandas.array([1, None, 3], dtype="Int64"),
+            "on": [True, False, True],
+            "colour": pandas.Categorical(["red", None, "blue"]),
+            "y": [1.5, 1.5, 2.5],
+        }
+    )
+    frame.to_parquet(tmp_path / "a.parquet")
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    for found in (read(frame), read(tmp_path / "a.parquet"), read(tmp_path / "a.csv")):
+        assert found.lengths.tolist() == [2, 1]
+        assert found.channels[1].categories == ("False", "True")
+        assert found.channels[2].categories == ("blue", "red")
+        expected = [[np.nan, 0, np.nan], [1, 1, 1], [3, 1, 0]]
+        np.testing.assert_array_equal(found.values, expected)
+
+
+def test_a_broken_parquet_file_gives_one_line(tmp_path):
+    (tmp_path / "a.parquet").write_bytes(b"PAR1 and no more")
+    with pytest.raises(SequencesError, match="cannot be read as Parquet"):
+        read(tmp_path / "a.parquet")
