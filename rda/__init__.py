@@ -67,7 +67,7 @@ _HOME = {
 
 EXTRA_PACKAGES = {
     **dict.fromkeys(
-        ("jinja2", "markupsafe", "matplotlib", "rich", "safetensors", "tomli_w"), "cli"
+        ("jinja2", "markupsafe", "matplotlib", "numpy", "rich", "safetensors", "tomli_w"), "cli"
     ),
     **dict.fromkeys(("onnx", "onnxruntime"), "onnx"),
 }
@@ -89,7 +89,7 @@ def missing_extra(package: str | None) -> ModuleNotFoundError:
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("functional", "functions", "tasks", "training", "units"):
+    if name in ("functional", "functions", "sequences", "tasks", "training", "units"):
         return import_module(f"rda.{name}")
     if name not in _HOME:
         raise AttributeError(f"module 'rda' has no attribute {name!r}")

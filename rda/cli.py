@@ -31,8 +31,8 @@ Exit codes: 0 done, 1 failed, 2 wrong usage or not possible here, 3 stopped at a
 goal, 130 interrupted (after saving).
 """
 COMMANDS = (
-    "train", "compare", "demo", "reproduce", "report", "inspect", "generate", "evaluate", "export",
-    "runs", "show", "data", "doctor",
+    "train", "compare", "demo", "reproduce", "report", "inspect", "generate", "evaluate", "predict",
+    "export", "runs", "show", "data", "doctor",
 )  # fmt: skip
 
 
@@ -96,8 +96,8 @@ def _run(given: list[str]) -> int:
         raise UsageError(unknown_name("command", given[0], COMMANDS))
     from rda.commands.train import with_settings_file
 
-    _require_task(given)
     command = shlex.join(["rda", *given])
+    given = _with_task(given)
     given, start = with_settings_file(given)
     asked = build_parser(given).parse(given, argparse.Namespace(start=start))
     if asked.command is None:
@@ -106,15 +106,23 @@ def _run(given: list[str]) -> int:
     return code
 
 
-def _require_task(given: list[str]) -> None:
-    """The task comes first: an option in its place would be taken for its name."""
+def _with_task(given: list[str]) -> list[str]:
+    """The task comes first: an option in its place would be taken for its name.
+
+    With --data and without a task it is the task of people's own sequences.
+    """
     if given[0] not in ("train", "compare") or wants_help(given):
-        return
+        return given
     if len(given) < 2 or given[1].startswith("-"):
+        if any(argument.split("=")[0] == "--data" for argument in given):
+            return [given[0], "sequences", *given[1:]]
         from rda.tasks import all_tasks
 
         name = f"rda {given[0]}"
-        raise UsageError(f"{name} needs a task: {', '.join(all_tasks())} ({name} --help)")
+        raise UsageError(
+            f"{name} needs a task: {', '.join(all_tasks())}; or --data FILE ({name} --help)"
+        )
+    return given
 
 
 def _stop_printing() -> None:

@@ -4,7 +4,9 @@ import argparse
 import hashlib
 from pathlib import Path
 
-from rda.commands.parser import Parser, UsageError
+from rda.choosing.terms import Terms
+from rda.commands.choosing import choose
+from rda.commands.parser import Parser, UsageError, given_values, make
 from rda.commands.training import (
     Machine,
     Place,
@@ -35,6 +37,7 @@ Examples:
   rda compare multicopy --small
   rda compare addition RDA-exp-tanh RWA LSTM --length 200 --steps 3000
   rda compare copy RDA-relu-tanh RDA-softplus-tanh RDA-exp-tanh --small
+  rda compare --data machines.csv                      which unit suits sequences of your own
 
 All that can be set about a task: rda compare TASK --help
 """
@@ -45,7 +48,7 @@ def add(parser: Parser, explain: bool) -> None:
     parser.description = DESCRIPTION
     parser.epilog = EXAMPLES
     parser.usage = "rda compare TASK [UNIT ...] [--small] [options]"
-    add_tasks(parser, explain, "[UNIT ...]")
+    add_tasks(parser, explain, "[UNIT ...]", {"sequences": ("comparison", Terms)})
 
 
 def run(asked: argparse.Namespace, command: str) -> int:
@@ -55,6 +58,9 @@ def run(asked: argparse.Namespace, command: str) -> int:
         if units.count(unit) > 1:
             raise UsageError(f"unit {unit} is named twice")
     runs = [settings_from(asked, unit) for unit in units]
+    if asked.task == "sequences":
+        terms: Terms = make(Terms, given_values(asked, Terms))
+        return choose(runs, terms, *machine_and_place(asked), command)
     return compare(runs, *machine_and_place(asked), command)
 
 

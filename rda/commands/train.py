@@ -69,6 +69,8 @@ def run(asked: argparse.Namespace, command: str) -> int:
     check(machine, place, [settings.unit])
     files = read_files(settings, place)
     progress = TrainingProgress()
+    for line in settings.task.told():
+        progress.say(line)
     record = train_one(settings, machine, place, name, files, progress, command)
     status = record.status
     progress.say(outcome(settings.unit, status))

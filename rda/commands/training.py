@@ -4,7 +4,7 @@ import argparse
 import shlex
 import textwrap
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -60,8 +60,13 @@ class Place:
         check_at_least("checkpoint_minutes", self.checkpoint_minutes, 0)
 
 
-def add_tasks(parser: Parser, explain: bool, units: str) -> None:
-    """A subcommand for each task, with all that can be set about training on it."""
+def add_tasks(
+    parser: Parser, explain: bool, units: str, more: Mapping[str, tuple[str, type]] | None = None
+) -> None:
+    """A subcommand for each task, with all that can be set about training on it.
+
+    `more` has options for some tasks by name: the title of their group and their dataclass.
+    """
     tasks = parser.add_subparsers(title="tasks", dest="task", metavar="TASK", prog=parser.prog)
     for name, task in all_tasks().items():
         described = f"{task.__doc__ or ''}".strip()
@@ -82,6 +87,8 @@ def add_tasks(parser: Parser, explain: bool, units: str) -> None:
         ):  # fmt: skip
             presets = [("full", getattr(full, key)), ("small", getattr(small, key))]
             add_options(one, title, owner, explain, presets)
+        if more and name in more:
+            add_options(one, *more[name], explain)
         add_options(one, "machine", Machine, explain)
         add_options(one, "record and data", Place, explain)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from rda.settings import Limits, Recipe
 from rda.tasks.registry import register
+from rda.tasks.shuffling import Shuffled
 from rda.tasks.task import Batch, Part, Preset, Source, Task
 
 if TYPE_CHECKING:
@@ -89,8 +90,6 @@ class Images(Source):
     """Pixels divided by 255. The last twelfth of the training images is for validation."""
 
     def __init__(self, task: MNIST, device: torch.device, files: Mapping[str, bytes]) -> None:
-        import torch
-
         super().__init__(task, device)
         pixels, digits = self._read(files, "train", task)
         kept = task.images - task.images // 12
@@ -99,8 +98,7 @@ class Images(Source):
             "validation": (pixels[kept : task.images], digits[kept : task.images]),
             "test": self._read(files, "t10k", task),
         }
-        self._order = torch.empty(0, dtype=torch.int64, device=device)
-        self._used = 0
+        self._shuffled = Shuffled(kept, device)
 
     def _read(self, files: Mapping[str, bytes], part: str, task: MNIST) -> tuple[Tensor, Tensor]:
         import torch
@@ -118,15 +116,8 @@ class Images(Source):
         return pixels.to(self.device), digits.long().to(self.device)
 
     def batch(self, generator: Generator, batch_size: int) -> Batch:
-        import torch
-
         pixels, digits = self.parts["train"]
-        batch_size = min(batch_size, len(digits))
-        if self._used + batch_size > len(self._order):
-            self._order = torch.randperm(len(digits), generator=generator, device=self.device)
-            self._used = 0
-        chosen = self._order[self._used : self._used + batch_size]
-        self._used += batch_size
+        chosen = self._shuffled.next(generator, batch_size)
         return _as_batch(pixels[chosen], digits[chosen])
 
     def evaluation(self, part: Part, batch_size: int) -> Iterator[Batch]:
@@ -135,13 +126,10 @@ class Images(Source):
             yield _as_batch(*some)
 
     def position(self) -> dict[str, Tensor]:
-        import torch
-
-        return {"order": self._order, "used": torch.tensor(self._used)}
+        return self._shuffled.position()
 
     def move_to(self, position: Mapping[str, Tensor]) -> None:
-        self._order = position["order"].to(self.device)
-        self._used = int(position["used"])
+        self._shuffled.move_to(position)
 
 
 def _numbers(content: bytes, header: int) -> Tensor:

@@ -117,6 +117,11 @@ class Task:
         return None
 
     @property
+    def chosen_by(self) -> str:
+        """What the best weights are chosen by on the validation part: the metric, or the loss."""
+        return self.metric
+
+    @property
     def lower_is_better(self) -> bool:
         """Whether a smaller metric is a better one."""
         return self.metric != "accuracy"
@@ -125,6 +130,10 @@ class Task:
         """Raise a ValueError where the recipe does not fit the task."""
         if self.carries_state and recipe.learn_initial_state:
             raise ValueError(f"learn_initial_state does not go with {self.name}: it carries states")
+
+    def told(self) -> list[str]:
+        """What a person should know of the data before training on it, in lines."""
+        return []
 
     def open(self, device: torch.device, files: Mapping[str, bytes] | None = None) -> Source:
         """Where the batches come from; `files` holds the contents of the data set by name."""
@@ -171,6 +180,18 @@ class Source:
     def batch(self, generator: Generator, batch_size: int) -> Batch:
         """The next training batch."""
         return self.task.batch(generator, batch_size)
+
+    def losses(self, prediction: Tensor, target: Tensor) -> Tensor:
+        """The loss of each answer, in the shape of the target."""
+        return self.task.losses(prediction, target)
+
+    def score(self, prediction: Tensor, target: Tensor, loss: Tensor) -> Tensor:
+        """The metric of a batch, from its answers and its mean loss."""
+        return self.task.score(prediction, target, loss)
+
+    def answers(self, target: Tensor) -> Tensor | int:
+        """How many answers of a batch there are; fewer than places where sequences are padded."""
+        return target.numel()
 
     def evaluation(self, part: Part, batch_size: int) -> Iterator[Batch]:
         """The batches of the validation or the test part, the same every time.

@@ -6,9 +6,12 @@ from typing import Any
 
 import torch
 
+from rda.sequences.understanding import Understanding
+from rda.tasks import Source
 from rda.tasks.streams import Streams
 from rda.tasks.vocabulary import Vocabulary
 from rda.training.model import SequenceModel
+from rda.training.own_model import OwnModel
 from rda.training.settings import RunSettings
 from rda.training.stepper import Stepper
 from rda.training.text_model import TextModel
@@ -29,8 +32,8 @@ def build_stepper(
     source.check(recipe)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(_seed(recipe.seed, "weights"))
-        vocabulary = source.vocabulary if isinstance(source, Streams) else None
-        model = build_model(settings, source.input_size, source.output_size, engine, vocabulary)
+        sizes = source.input_size, source.output_size
+        model = build_model(settings, *sizes, engine, _known(source))
         model = model.to(device)
     generator = torch.Generator(device).manual_seed(_seed(recipe.seed, "batches"))
     return Stepper(source, model, recipe, generator, 1 if device.type == "cpu" else ROWS_HELD)
@@ -41,11 +44,12 @@ def build_model(
     input_size: int,
     output_size: int,
     engine: str = "auto",
-    vocabulary: Vocabulary | None = None,
+    known: Vocabulary | Understanding | None = None,
 ) -> SequenceModel:
     """The model of a run; the sizes are the data's where the task does not know them.
 
-    With the vocabulary of a text it is one that can write.
+    With the vocabulary of a text it is one that can write, with the understanding of people's own
+    sequences one that can be used on others.
     """
     task, recipe = settings.task, settings.recipe
     options: dict[str, Any] = {
@@ -55,8 +59,11 @@ def build_model(
         "gru_gate_bias": recipe.gru_gate_bias,
         "engine": engine,
     }
-    if vocabulary is not None:
-        return TextModel(settings.unit, recipe.hidden_size, vocabulary=vocabulary, **options)
+    if isinstance(known, Vocabulary):
+        return TextModel(settings.unit, recipe.hidden_size, vocabulary=known, **options)
+    if isinstance(known, Understanding):
+        del options["embedding_size"]
+        return OwnModel(settings.unit, recipe.hidden_size, understanding=known, **options)
     return SequenceModel(
         settings.unit,
         recipe.hidden_size,
@@ -66,6 +73,13 @@ def build_model(
         reads_every_step=task.reads_every_step,
         **options,
     )
+
+
+def _known(source: Source) -> Vocabulary | Understanding | None:
+    if isinstance(source, Streams):
+        return source.vocabulary
+    facts = source.facts()
+    return Understanding.from_facts(facts["sequences"]) if "sequences" in facts else None
 
 
 def _seed(seed: int, purpose: str) -> int:

@@ -1,5 +1,6 @@
 """`rda.train`: a task and a unit by name, settings as keywords, a record back."""
 
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,8 @@ def train(
         Others: as for `rda.training.train`, and a ValueError for a wrong name or value.
     """
     changes = {name: str(v) if isinstance(v, Path) else v for name, v in changes.items()}
+    if "data" in changes and not isinstance(changes["data"], str):
+        changes["data"] = _held(changes)
     settings = _settings(task, unit_label(unit), small, changes)
     if folder is None:
         folder = default_runs() / check_name(default_name(settings))
@@ -82,5 +85,18 @@ def _settings(task: str | Task, unit: str, small: bool, changes: dict[str, Any])
         return settings_for(task, unit, small, changes)
     if small:
         raise ValueError("small goes with the name of a task, not with a task of your own sizes")
-    preset = task.suited(changes) or task.full()
-    return with_changes(RunSettings(task, unit, preset.recipe, preset.limits), changes)
+    preset = task.suited(changes) or replace(task.full(), task=task)
+    return with_changes(RunSettings(preset.task, unit, preset.recipe, preset.limits), changes)
+
+
+def _held(changes: dict[str, Any]) -> str:
+    """The name under which sequences from arrays or frames are found again."""
+    from rda.sequences import Sequences, read
+    from rda.sequences.stored import hold
+    from rda.tasks.own_sequences import OwnSequences
+
+    data = changes["data"]
+    if isinstance(data, Sequences):
+        return hold(data)
+    names = {part.name for part in fields(OwnSequences)} & changes.keys() - {"data"}
+    return hold(read(data, OwnSequences(**{name: changes[name] for name in names}).roles()))

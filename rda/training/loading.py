@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 import rda
+from rda.sequences.understanding import Understanding
 from rda.tasks.vocabulary import Vocabulary
 from rda.training import checkpoint
 from rda.training.building import build_model
@@ -43,7 +44,8 @@ def load(
     answers, _ = weights["readout.weight"].shape
     encoder = weights.get("encoder.weight")
     inputs = weights["unit.weight_ih_l0"].shape[1] if encoder is None else encoder.shape[0]
-    model = build_model(record.settings, inputs, answers, engine, _vocabulary(record, data, inputs))
+    known = _vocabulary(record, data, inputs) or _understanding(record, data, inputs)
+    model = build_model(record.settings, inputs, answers, engine, known)
     try:
         model.load_state_dict(weights)
     except RuntimeError as error:
@@ -81,6 +83,19 @@ def _vocabulary(record: Record, data: Mapping[str, Any], size: int) -> Vocabular
         raise RecordError(f"the vocabulary of run {record.name} cannot be read") from error
     if len(found) != size:
         raise RecordError(f"the vocabulary of run {record.name} does not fit its weights")
+    return found
+
+
+def _understanding(record: Record, data: Mapping[str, Any], size: int) -> Understanding | None:
+    """That of people's own sequences; None where the run read something else."""
+    if "sequences" not in data:
+        return None
+    try:
+        found = Understanding.from_facts(data["sequences"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise RecordError(f"what run {record.name} knew of its data cannot be read") from error
+    if found.preparation.width != size:
+        raise RecordError(f"what run {record.name} knew of its data does not fit its weights")
     return found
 
 

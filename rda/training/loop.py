@@ -220,17 +220,18 @@ class _Loop:
             self.run.keep_sample(self.step, text, before=self.evaluated_step)
             self.listener.sampled(self.step, text)
         self.evaluated_step = self.step
-        score = values[f"validation_{self.stepper.task.metric}"]
-        if self._is_best(score):
+        if self._is_best(values):
             self.best_step, self.best = self.step, values
             state = self.stepper.model.state_dict()
             self.best_weights = {name: tensor.clone() for name, tensor in state.items()}
 
-    def _is_best(self, score: float) -> bool:
-        before = self.best.get(f"validation_{self.stepper.task.metric}")
+    def _is_best(self, values: Mapping[str, float]) -> bool:
+        task = self.run.settings.task
+        column = f"validation_{task.chosen_by}"
+        before = self.best.get(column)
         if before is None or math.isnan(before):
             return True
-        return score < before if self.run.settings.task.lower_is_better else score > before
+        return values[column] < before if task.chosen_by != "accuracy" else values[column] > before
 
     def _reason_to_stop(self) -> tuple[str, str] | None:
         """The state and the reason with which to stop now, if there is one."""

@@ -67,7 +67,7 @@ def settings_for(task: str, unit: str, small: bool, changes: dict[str, Any]) -> 
     start = with_changes(start, {name: changes[name] for name in of_task})
     preset = None if small else start.task.suited(changes)
     if preset is not None:
-        start = replace(start, recipe=preset.recipe, limits=preset.limits)
+        start = _with_unit(preset, unit)
     return with_changes(start, changes)
 
 

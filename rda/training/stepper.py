@@ -224,9 +224,9 @@ class Stepper:
         with self._precision():
             prediction, state = self.model(batch.input, state, lengths=batch.lengths)
         prediction = prediction.float()
-        losses = self.task.losses(prediction, batch.target)
+        losses = self.source.losses(prediction, batch.target)
         loss = losses.mean()
-        score = self.task.score(prediction.detach(), batch.target, loss.detach())
+        score = self.source.score(prediction.detach(), batch.target, loss.detach())
         return loss, losses, score, state
 
     def _precision(self) -> AbstractContextManager[Any]:
@@ -256,17 +256,19 @@ class Stepper:
     def evaluate(self, part: Part, stop: Any = lambda: False) -> dict[str, float] | None:
         """Mean loss and metric over a part of the data; None where `stop` became true midway."""
         totals: dict[str, Tensor | float] = {}
-        answers = 0
+        answers: Tensor | int = 0
         state = None
         for batch in self.source.evaluation(part, self.recipe.batch_size):
             loss, _, score, state = self._forward(batch, state if self.task.carries_state else None)
-            count = batch.target.numel()
+            count = self.source.answers(batch.target)
             for name, value in {"loss": loss, self.task.metric: score}.items():
                 totals[name] = totals.get(name, 0.0) + value.double() * count
-            answers += count
+            answers = answers + count
             if stop():
                 return None
-        return {f"{part}_{name}": float(total) / answers for name, total in totals.items()}
+        return {
+            f"{part}_{name}": float(total) / max(int(answers), 1) for name, total in totals.items()
+        }
 
     def sample(self) -> str | None:
         """What a model of text writes by now; None for other models."""

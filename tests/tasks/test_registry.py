@@ -14,7 +14,7 @@ from rda.training.settings import default_name, full_settings, with_changes
 
 BUILT_IN = [
     "addition", "alternating", "classify-length", "copy", "multicopy", "mnist", "mnist-permuted",
-    "text", "wikipedia",
+    "sequences", "text", "wikipedia",
 ]  # fmt: skip
 
 OWN = '''

@@ -1,0 +1,1 @@
+"""Which unit suits people's own sequences: runs on equal terms, baselines, and advice in words."""

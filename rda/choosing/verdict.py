@@ -1,0 +1,138 @@
+"""Runs and baselines side by side, and which unit to take, in words."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from rda.choosing.statistics import difference, interval, per_piece, wilson
+from rda.sequences.dataset import Numbers
+from rda.sequences.understanding import Understanding
+from rda.training.outcomes import Outcomes
+from rda.training.record import Record
+
+
+@dataclass(frozen=True)
+class Score:
+    """A mean over seeds on the test part, with where it would lie on other sequences."""
+
+    mean: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.mean:.4g} ({self.low:.3g} to {self.high:.3g})"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One unit, or one baseline."""
+
+    name: str
+    score: Score
+    results: tuple[Numbers, ...]
+    """For each run, the sum of scores of each test sequence and how many there are."""
+    outcomes: tuple[Outcomes, ...]
+    records: tuple[Record, ...] = ()
+    """None for a baseline."""
+    parameters: int = 0
+
+    @property
+    def is_unit(self) -> bool:
+        """Whether it is not a baseline."""
+        return bool(self.records)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What was found, the best first."""
+
+    understanding: Understanding
+    metric: str
+    entries: tuple[Entry, ...]
+    advice: str
+    told: tuple[str, ...]
+    """What was understood of the data."""
+
+    @property
+    def units(self) -> list[Entry]:
+        """Without the baselines."""
+        return [entry for entry in self.entries if entry.is_unit]
+
+
+def entry_of(
+    name: str, outcomes: Sequence[Outcomes], labels: bool, records: Sequence[Record] = (),
+    parameters: int = 0,
+) -> Entry:  # fmt: skip
+    """With its score: the share of right answers, or the mean absolute error."""
+    results = []
+    for one in outcomes:
+        scores = one.true == one.predicted if labels else np.abs(one.true - one.predicted)
+        results.append(per_piece(scores.astype(np.float64), one.piece))
+    mean, low, high = interval(results)
+    if labels:  # a draw of right answers alone is always right: the bootstrap sees no doubt
+        few, many = wilson(mean, len(results[0]))
+        low, high = min(low, few), max(high, many)
+    score = Score(mean, low, high)
+    return Entry(name, score, tuple(results), tuple(outcomes), tuple(records), parameters)
+
+
+def verdict(
+    understanding: Understanding, metric: str, entries: Sequence[Entry], told: Sequence[str]
+) -> Verdict:
+    """The entries ranked, and the advice that follows from them."""
+    sign = -1 if metric == "accuracy" else 1
+    ranked = sorted(entries, key=lambda entry: (sign * entry.score.mean, not entry.is_unit))
+    return Verdict(understanding, metric, tuple(ranked), _advice(ranked, metric), tuple(told))
+
+
+def _advice(ranked: Sequence[Entry], metric: str) -> str:
+    units = [entry for entry in ranked if entry.is_unit]
+    if not units:
+        return "No unit could be trained."
+    first, rest = units[0], units[1:]
+    what = "accuracy" if metric == "accuracy" else "mean absolute error"
+    sentences = [f"{first.name} has the best {what} on the test part: {first.score}."]
+    equal = [entry.name for entry in rest if not _differs(first, entry)]
+    worse = [entry.name for entry in rest if _differs(first, entry)]
+    if worse:
+        sentences.append(f"It is better than {_listed(worse)}, and that is no accident.")
+    if equal:
+        sentences.append(
+            f"The difference to {_listed(equal)} is not significant: other sequences or seeds "
+            "could turn it round, so take the one that is quickest."
+        )
+    sentences += _beside_baselines(ranked, first)
+    return " ".join(sentences)
+
+
+def _beside_baselines(ranked: Sequence[Entry], first: Entry) -> list[str]:
+    simple = next((entry for entry in ranked if not entry.is_unit), None)
+    if simple is None:
+        return []
+    if not _differs(first, simple):
+        return [
+            f"But {simple.name} is as good, {simple.score}: no recurrent unit is needed for this, "
+            "or there is too little data to show that one helps."
+        ]
+    if ranked.index(simple) < ranked.index(first):
+        return [f"But {simple.name} is better, {simple.score}: take that."]
+    return [f"The best baseline, {simple.name}, reaches {simple.score}."]
+
+
+def _differs(one: Entry, other: Entry) -> bool:
+    """Whether zero lies outside the interval of their difference."""
+    _, low, high = difference(one.results, other.results)
+    return low > 0 or high < 0
+
+
+def _listed(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def confusion(entry: Entry, classes: Sequence[str]) -> list[list[int]]:
+    """Rows are true classes, columns predicted ones, over all runs of a unit."""
+    found = np.zeros((len(classes), len(classes)), dtype=int)
+    for one in entry.outcomes:
+        np.add.at(found, (one.true.astype(int), one.predicted.astype(int)), 1)
+    return [[int(count) for count in row] for row in found]

@@ -1,0 +1,198 @@
+"""Which unit suits people's own sequences: the runs, one after the other, then the page."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rda.choosing.terms import Terms
+from rda.commands.parser import UsageError
+from rda.commands.training import Machine, Place, check, folder_for, outcome, train_one
+from rda.training.record import SETTINGS, Record
+from rda.training.settings import RunSettings, default_name
+from rda.training.status import FAILED, INTERRUPTED
+
+if TYPE_CHECKING:
+    from rda.choosing.verdict import Entry, Verdict
+    from rda.report.choice import Choice
+    from rda.training.progress import TrainingProgress
+
+
+SHOWN = 3
+"""Columns for a terminal; the page has all."""
+
+
+class _InterruptedError(Exception):
+    """A run was interrupted, and saved."""
+
+
+def choose(
+    runs: list[RunSettings], terms: Terms, machine: Machine, place: Place, command: str
+) -> int:
+    """Try learning rates, repeat the best with other seeds, compare, advise."""
+    from rda.training.progress import TrainingProgress
+
+    name = place.name or f"compare-{default_name(runs[0])}".replace(f"-{runs[0].unit}", "", 1)
+    folder = folder_for(place, name)
+    if (folder / SETTINGS).exists():
+        raise UsageError(f"{name} is a run: give the comparison another --name")
+    check(machine, place, [settings.unit for settings in runs])
+    contest = _Contest(terms, machine, place, command, TrainingProgress())
+    try:
+        found = contest.held(runs)
+    except _InterruptedError:
+        return 130
+    _show(found, contest.tried, folder, command)
+    return 1 if contest.failed else 0
+
+
+class _Contest:
+    """The runs of all units, each recorded like any other run."""
+
+    def __init__(
+        self, terms: Terms, machine: Machine, place: Place, command: str,
+        progress: "TrainingProgress",
+    ) -> None:  # fmt: skip
+        self.terms, self.machine, self.place = terms, machine, place
+        self.command, self.progress = command, progress
+        self.tried: dict[str, list[Record]] = {}
+        self.failed = False
+
+    def held(self, runs: list[RunSettings]) -> "Verdict":
+        """All runs and the baselines, ranked."""
+        import torch
+
+        from rda.choosing.baselines import baselines_of
+        from rda.choosing.contest import on_equal_terms, parameters
+        from rda.choosing.verdict import entry_of, verdict
+        from rda.tasks.own_sequences import OwnSequences
+
+        task = runs[0].task
+        assert isinstance(task, OwnSequences)
+        source = task.open(torch.device("cpu"))
+        told = source.told()
+        for line in told:
+            self.progress.say(line)
+        labels = bool(source.classes)
+        entries = [entry_of(name, [one], labels) for name, one in baselines_of(source).items()]
+        for run in on_equal_terms(runs, self.terms, source):
+            entry = self._unit(run, labels, parameters(run, source))
+            if entry is not None:
+                entries.append(entry)
+                self.progress.say(f"{entry.name}: test {task.metric} {entry.score}")
+        return verdict(source.understanding, task.metric, entries, told)
+
+    def _unit(self, run: RunSettings, labels: bool, parameters: int) -> "Entry | None":
+        from rda.choosing.contest import best, repeated, tried
+        from rda.choosing.verdict import entry_of
+        from rda.training.outcomes import outcomes_of
+
+        first = [record for one in tried(run, self.terms) if (record := self._train(one))]
+        self.tried[run.unit] = first
+        if not first:
+            return None
+        chosen = best(first)
+        others = [self._train(one) for one in repeated(chosen, self.terms)]
+        records = [chosen, *(record for record in others if record is not None)]
+        outcomes = [outcomes_of(record) for record in records]
+        return entry_of(run.unit, outcomes, labels, records, parameters)
+
+    def _train(self, run: RunSettings) -> Record | None:
+        """One run to its end; None where it failed."""
+        name = default_name(run)
+        record = train_one(run, self.machine, self.place, name, None, self.progress, self.command)
+        if record.status.state == INTERRUPTED:
+            self.progress.say(outcome(run.unit, record.status))
+            raise _InterruptedError
+        if record.status.state == FAILED:
+            self.progress.say(outcome(run.unit, record.status))
+            self.failed = True
+            return None
+        return record
+
+
+def _show(found: "Verdict", tried: dict[str, list[Record]], folder: Path, command: str) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    from rda.files import write_atomically
+    from rda.report.choice import render_choice
+
+    choice = _choice(found, tried, folder, command)
+    console = Console()
+    table = Table(*("unit", *choice.columns[:SHOWN]), box=None)
+    for row in choice.rows:
+        table.add_row(row.name, *row.cells[:SHOWN])
+    console.print()
+    console.print(table)
+    console.print(f"\n{found.advice}", markup=False, highlight=False)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        page = folder / "index.html"
+        write_atomically(page, render_choice(choice).encode(errors="replace"))
+    except OSError as error:
+        raise UsageError(f"cannot write {folder}: {error.strerror}") from error
+    console.print(f"page: {page}", markup=False, highlight=False, soft_wrap=True)
+
+
+def _choice(
+    found: "Verdict", tried: dict[str, list[Record]], folder: Path, command: str
+) -> "Choice":
+    import numpy as np
+
+    from rda.choosing.verdict import confusion
+    from rda.report.choice import Choice, Scored, charts_of, scatter, shaded, table
+
+    units = found.units
+    scored = [
+        Scored(one.name, str(one.score), one.records, one.parameters) for one in found.entries
+    ]
+    columns, rows = table(scored, found.metric)
+    charts, environment = charts_of([one.records[0] for one in units]) if units else ((), {})
+    rates = sorted({r.settings.recipe.learning_rate for some in tried.values() for r in some})
+    classes = found.understanding.classes
+    picture = ""
+    if units and not classes:
+        parts = units[0].outcomes
+        true, predicted = (
+            np.concatenate([getattr(p, n) for p in parts]) for n in ("true", "predicted")
+        )
+        picture = scatter(true, predicted, ", ".join(found.understanding.target))
+    return Choice(
+        title=f"Which unit suits {_data(tried, folder)}",
+        advice=found.advice,
+        best=units[0].name if units else "",
+        columns=columns,
+        rows=rows,
+        explained=_EXPLAINED[found.metric],
+        charts=charts,
+        classes=classes,
+        confusion=shaded(confusion(units[0], classes)) if units and classes else (),
+        picture=picture,
+        picture_text="Each point is an answer of the test part; on the line it would be exact.",
+        told=found.told,
+        command=command,
+        rates=tuple(f"{rate:g}" for rate in rates),
+        tried={name: [_loss(some, rate) for rate in rates] for name, some in tried.items()},
+        environment=environment,
+    )
+
+
+_EXPLAINED = {
+    "accuracy": "The share of right answers, mean over seeds. In brackets where it would lie in 95 "
+    "of 100 draws of other test sequences and seeds.",
+    "error": "The mean absolute error in the target's own unit, mean over seeds. In brackets where "
+    "it would lie in 95 of 100 draws of other test sequences and seeds.",
+}
+
+
+def _data(tried: dict[str, list[Record]], folder: Path) -> str:
+    for records in tried.values():
+        for record in records:
+            return Path(str(getattr(record.settings.task, "data", ""))).name or folder.name
+    return folder.name
+
+
+def _loss(records: list[Record], rate: float) -> str:
+    for record in records:
+        if record.settings.recipe.learning_rate == rate:
+            return f"{record.status.best.get('validation_loss', float('nan')):.4g}"
+    return ""

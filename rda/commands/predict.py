@@ -1,0 +1,134 @@
+"""rda predict: what a trained model says about other sequences."""
+
+import argparse
+import csv
+import io
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rda.commands.finding import find_run
+from rda.commands.parser import Parser, UsageError, add_options, given_values, make
+from rda.commands.training import as_usage_errors
+from rda.training.record import default_runs
+
+if TYPE_CHECKING:
+    from rda.training.own_model import OwnModel
+
+SUMMARY = "what a model of your own sequences says about others, as a table"
+DESCRIPTION = """\
+Let the model of a run of `rda train --data` read other sequences, and write what it predicts as a
+table: a row for each sequence in the order of the data, or for each step, with the label and how
+probable each class is, or with the number. A forecast has a row for each of the next steps.
+"""
+EXAMPLES = """\
+Examples:
+  rda train --data machines.csv RDA-exp-tanh --name mine
+  rda predict mine --data new.csv -o predicted.csv
+  rda predict mine --data new.parquet | head
+"""
+
+
+@dataclass(frozen=True)
+class PredictOptions:
+    """Which sequences, and where the run is."""
+
+    data: str = ""
+    """The sequences: a file, a folder or a pattern with the columns of the training data."""
+    device: str = "cpu"
+    """Device: cpu, cuda, cuda:1, ...; auto takes the GPU where there is one."""
+    runs_dir: Path = field(default_factory=default_runs)
+    """Folder of runs ($RDA_RUNS)."""
+
+
+def add(parser: Parser, explain: bool) -> None:
+    """The run and the options."""
+    parser.description = DESCRIPTION
+    parser.epilog = EXAMPLES
+    parser.usage = "rda predict RUN --data FILE [-o FILE] [options]"
+    parser.add_argument("run", metavar="RUN", help="a name, or a folder")
+    parser.add_argument(
+        "-o", dest="output", metavar="FILE", type=Path, help="the table that is written (default: "
+        "standard output)",
+    )  # fmt: skip
+    add_options(parser, "options", PredictOptions, explain)
+
+
+def run(asked: argparse.Namespace, command: str) -> int:
+    """Read, predict, write."""
+    from rda.sequences import SequencesError
+
+    options: PredictOptions = make(PredictOptions, given_values(asked, PredictOptions))
+    if not options.data:
+        raise UsageError("rda predict needs sequences: --data FILE")
+    model = load_own_model(asked.run, options.runs_dir, options.device)
+    try:
+        rows = _rows(model, options.data)
+        if asked.output is None:
+            csv.writer(sys.stdout, lineterminator="\n").writerows(rows)
+        else:
+            _write(asked.output, rows)
+    except SequencesError as error:
+        raise UsageError(str(error)) from error
+    return 0
+
+
+def load_own_model(name: str, runs: Path, device: str) -> "OwnModel":
+    """The model of a run of people's own sequences."""
+    from rda.training.loading import load
+    from rda.training.own_model import OwnModel
+    from rda.training.resources import find_device
+
+    with as_usage_errors():
+        record = find_run(name, runs)
+        model = load(record.folder, device=find_device(device))
+    if not isinstance(model, OwnModel):
+        raise UsageError(
+            f"run {record.name} was trained on {record.settings.task.name}: give a run of "
+            "rda train --data"
+        )
+    return model
+
+
+def _rows(model: "OwnModel", data: str) -> Iterator[list[Any]]:
+    """The table, a row at a time."""
+    told = model.understanding
+    if told.problem == "forecast":
+        yield ["sequence", "ahead", *told.target]
+    else:
+        steps = ["step"] if told.every_step else []
+        yield ["sequence", *steps, told.target[0], *(f"p({word})" for word in told.classes)]
+    for some, raw in model.answers(data):
+        said = model.meaning(raw)
+        if told.problem == "forecast":
+            for name, end in zip(some.ids, some.lengths.cumsum() - 1, strict=True):
+                for ahead, values in enumerate(said[end], 1):
+                    yield [name, ahead, *(_shown(value) for value in values)]
+            continue
+        chances: Any = model.probabilities(raw) if told.classes else [[]] * len(said)
+        where: list[list[Any]] = [[name] for name in some.ids]
+        if told.every_step:
+            where = [
+                [name, step]
+                for name, length in zip(some.ids, some.lengths, strict=True)
+                for step in range(length)
+            ]
+        for place, answer, row in zip(where, said, chances, strict=True):
+            yield [*place, _shown(answer), *(f"{chance:.6f}" for chance in row)]
+
+
+def _shown(answer: Any) -> str:
+    return answer if isinstance(answer, str) else f"{answer:.9g}"
+
+
+def _write(path: Path, rows: Iterator[list[Any]]) -> None:
+    from rda.files import write_atomically
+
+    text = io.StringIO(newline="")
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    try:
+        write_atomically(path, text.getvalue().encode())
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written: {error.strerror}") from error

@@ -1,0 +1,132 @@
+"""Which unit suits people's own sequences, as a page and as a table for a terminal."""
+
+import base64
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from matplotlib.figure import Figure
+
+from rda.report.chart import Chart, over_steps
+from rda.report.comparison import build_comparison
+from rda.report.figure import INK, MUTED, figure_style
+from rda.report.page import render, resource
+from rda.report.wording import count, duration, rate
+from rda.training.record import Record
+
+LEVELS = 4
+"""Shades of a table of classes."""
+
+
+class Row(NamedTuple):
+    """One unit, or one baseline."""
+
+    name: str
+    note: str
+    colour: str
+    cells: tuple[str, ...]
+
+
+class Cell(NamedTuple):
+    """One pair of classes: how often, and how dark."""
+
+    times: int
+    level: int
+
+
+class Scored(NamedTuple):
+    """What the page needs of an entry."""
+
+    name: str
+    score: str
+    records: Sequence[Record]
+    parameters: int
+
+
+@dataclass(frozen=True)
+class Choice:
+    """All that the page shows."""
+
+    title: str
+    advice: str
+    best: str
+    columns: tuple[str, ...]
+    rows: tuple[Row, ...]
+    explained: str
+    charts: tuple[Chart, ...]
+    classes: tuple[str, ...]
+    confusion: tuple[tuple[Cell, ...], ...]
+    picture: str
+    picture_text: str
+    told: tuple[str, ...]
+    command: str
+    rates: tuple[str, ...]
+    tried: Mapping[str, Sequence[str]]
+    environment: Mapping[str, str]
+
+
+def table(scored: Sequence[Scored], metric: str) -> tuple[tuple[str, ...], tuple[Row, ...]]:
+    """Columns and rows: score, size, learning rate, time."""
+    columns = (
+        f"test {'accuracy' if metric == 'accuracy' else 'error'}", "learning rate",
+        "time of a run", "speed", "runs", "weights", "units",
+    )  # fmt: skip
+    colours = _colours([one for one in scored if one.records])
+    rows = []
+    for one in scored:
+        if not one.records:
+            rows.append(Row(one.name, "baseline", "", (one.score, *[""] * (len(columns) - 1))))
+            continue
+        recipe = one.records[0].settings.recipe
+        seconds = [record.status.seconds for record in one.records]
+        steps = sum(record.status.step for record in one.records)
+        cells = (
+            one.score, f"{recipe.learning_rate:g}", duration(sum(seconds) / len(seconds)),
+            f"{rate(steps / sum(seconds))} steps/s" if sum(seconds) else "",
+            str(len(one.records)), count(one.parameters), str(recipe.hidden_size),
+        )  # fmt: skip
+        rows.append(Row(one.name, "", colours.get(one.name, ""), cells))
+    return columns, tuple(rows)
+
+
+def _colours(scored: Sequence[Scored]) -> dict[str, str]:
+    if not scored:
+        return {}
+    compared = build_comparison([one.records[0] for one in scored])
+    return {row.run.unit: row.colour for row in compared.rows}
+
+
+def charts_of(records: Sequence[Record]) -> tuple[tuple[Chart, ...], Mapping[str, str]]:
+    """Learning curves of some runs, and the environment that they share."""
+    compared = build_comparison(records)
+    return tuple(over_steps(panel) for panel in compared.panels), compared.environment
+
+
+def shaded(counts: Sequence[Sequence[int]]) -> tuple[tuple[Cell, ...], ...]:
+    """A table of classes with a shade for each share of its row."""
+    found = []
+    for row in counts:
+        total = max(sum(row), 1)
+        found.append(tuple(Cell(n, 0 if not n else 1 + int((LEVELS - 1) * n / total)) for n in row))
+    return tuple(found)
+
+
+def scatter(true: Any, predicted: Any, name: str) -> str:
+    """Predicted beside true numbers, as an image in the page."""
+    with figure_style():
+        figure = Figure(figsize=(6.4, 4.4), layout="constrained")
+        axes = figure.subplots()
+        axes.plot(true, predicted, ".", color="#0a58a8", alpha=0.5, markersize=4)
+        low, high = min(true.min(), predicted.min()), max(true.max(), predicted.max())
+        axes.plot([low, high], [low, high], color=MUTED, linewidth=1)
+        axes.set_xlabel(f"true {name}", color=INK)
+        axes.set_ylabel(f"predicted {name}", color=INK)
+        content = io.BytesIO()
+        figure.savefig(content, format="png", dpi=144)
+    return f"data:image/png;base64,{base64.b64encode(content.getvalue()).decode()}"
+
+
+def render_choice(found: Choice) -> str:
+    """The page as text."""
+    return render("choice.html", style=resource("choice.css"), found=found)

@@ -1,0 +1,142 @@
+"""What was understood of sequences, in sentences: shown before anything is trained."""
+
+import numpy as np
+
+from rda.sequences.dataset import Numbers, Sequences, Target
+from rda.sequences.preparing import Preparation
+from rda.sequences.problem import Divided
+from rda.wording import counted, printable
+
+SHOWN = 8
+"""Names that are listed; of more, only how many there are."""
+UNEVEN = 5
+"""A class that is this many times as frequent as another is worth a word."""
+PROBLEMS = {
+    "label": "a label for each sequence",
+    "number": "a number for each sequence",
+    "labels": "a label for every step",
+    "numbers": "a number for every step",
+    "forecast": "a forecast of the next values",
+}
+
+
+def describe(
+    sequences: Sequences, divided: Divided, problem: str, preparation: Preparation
+) -> list[str]:
+    """A line on the sequences, the problem and the parts, and one on whatever is unusual."""
+    low, high = int(sequences.lengths.min()), int(sequences.lengths.max())
+    lengths = f"{low:,}" if low == high else f"{low:,} to {high:,}"
+    names = [channel.name for channel in sequences.channels]
+    inputs = counted(len(names), "column")
+    lines = [
+        f"{counted(len(sequences), 'sequence')} of {lengths} steps, {inputs}: {_listed(names)}",
+        f"to be learned: {PROBLEMS[problem]}{_of_target(sequences.target, problem)}",
+        _of_parts(divided, problem),
+        *sequences.notes,
+        *_missing(sequences, preparation),
+    ]
+    if problem != "forecast" and sequences.target is not None:
+        lines += _uneven(sequences.target)
+        lines += _leaks(sequences, sequences.target)
+    return [printable(line) for line in lines]
+
+
+def _listed(names: list[str]) -> str:
+    more = len(names) - SHOWN
+    return ", ".join(names[:SHOWN]) + (f" and {more:,} more" if more > 0 else "")
+
+
+def _of_target(target: Target | None, problem: str) -> str:
+    if target is None or problem == "forecast":
+        return ""
+    if not target.classes:
+        known = target.values[np.isfinite(target.values)]
+        span = f", {known.min():.4g} to {known.max():.4g}" if len(known) else ""
+        return f", {target.name}{span}"
+    counts = _counts(target)
+    named = [f"{word} ({count:,})" for word, count in zip(target.classes, counts, strict=True)]
+    return f", {target.name}: {_listed(named)}"
+
+
+def _counts(target: Target) -> list[int]:
+    known = target.values[~np.isnan(target.values)].astype(int)
+    return [int(count) for count in np.bincount(known, minlength=len(target.classes))]
+
+
+def _of_parts(divided: Divided, problem: str) -> str:
+    if problem == "forecast":
+        windows = counted(divided.count("train"), "window")
+        return f"parts: {windows} of the first steps train, later steps validate, the last test"
+    sizes = {part: divided.count(part) for part in ("train", "validation", "test")}
+    return (
+        f"parts: {sizes['train']:,} train, {sizes['validation']:,} validate, {sizes['test']:,} test"
+    )
+
+
+def _missing(sequences: Sequences, preparation: Preparation) -> list[str]:
+    shares = 1 - np.isfinite(sequences.values).mean(0)
+    lines = []
+    found = [
+        f"{channel.name} ({share:.1%})"
+        for channel, share in zip(sequences.channels, shares, strict=True)
+        if share
+    ]
+    if found:
+        lines.append(f"missing or infinite: {_listed(found)}; their mean stands there, and a mark")
+    if sequences.target is not None and np.isnan(sequences.target.values).any():
+        without = int(np.isnan(sequences.target.values).sum())
+        lines.append(
+            f"{counted(without, 'answer')} of {sequences.target.name} missing: not learned"
+        )
+    unmarked = [
+        channel.name
+        for channel, share, marked in zip(
+            sequences.channels, shares, preparation.masked, strict=True
+        )
+        if share and not marked
+    ]
+    if unmarked:
+        lines.append(
+            f"nothing is missing in the training part of {_listed(unmarked)}: no mark there"
+        )
+    return lines
+
+
+def _uneven(target: Target) -> list[str]:
+    counts = [count for count in _counts(target) if count] if target.classes else []
+    if len(counts) < 2 or max(counts) < UNEVEN * min(counts):
+        return []
+    return [
+        f"the classes are uneven, {max(counts):,} to {min(counts):,}: accuracy favours the "
+        "frequent ones, --balanced gives each the same weight"
+    ]
+
+
+def _leaks(sequences: Sequences, target: Target) -> list[str]:
+    """Columns that give the answer away."""
+    answers = target.values
+    if not target.every_step:
+        answers = np.repeat(answers, sequences.lengths)
+    suspects = [
+        channel.name
+        for i, channel in enumerate(sequences.channels)
+        if _tells(sequences.values[:, i], answers, bool(target.classes))
+    ]
+    if not suspects:
+        return []
+    return [
+        f"warning: {_listed(suspects)} tells {target.name} exactly; if it would not be known in "
+        "use, leave it out with --ignore"
+    ]
+
+
+def _tells(column: Numbers, answers: Numbers, are_labels: bool) -> bool:
+    known = np.isfinite(column) & np.isfinite(answers)
+    column, answers = column[known], answers[known]
+    if len(column) < 3 or np.ptp(column) == 0 or np.ptp(answers) == 0:
+        return False
+    if are_labels:
+        pairs = np.unique(np.stack([column, answers], 1), axis=0)
+        values = np.unique(column)
+        return len(pairs) == len(values) <= max(len(column) // 10, len(np.unique(answers)))
+    return bool(abs(np.corrcoef(column, answers)[0, 1]) > 1 - 1e-9)

@@ -1,0 +1,53 @@
+"""Sequences that were read already, and those that a program holds in memory."""
+
+import hashlib
+from functools import lru_cache
+from pathlib import Path
+
+from rda.sequences.dataset import Sequences, SequencesError
+from rda.sequences.reading import paths_of, read
+from rda.sequences.roles import Roles
+
+IN_MEMORY = "memory:"
+_held: dict[str, Sequences] = {}
+
+
+def hold(sequences: Sequences) -> str:
+    """A name under which this process finds the sequences again, the same for the same ones."""
+    name = IN_MEMORY + digest(sequences)[:16]
+    _held[name] = sequences
+    return name
+
+
+def read_once(data: str, roles: Roles, encoding: str) -> Sequences:
+    """The sequences of files, or those held under a name; read again only if a file changed."""
+    if data.startswith(IN_MEMORY):
+        if data not in _held:
+            raise SequencesError(
+                f"{data} was given by a program and is in no file: only that program can go on"
+            )
+        return _held[data]
+    files = paths_of(data)
+    stamps = tuple((path, path.stat().st_mtime_ns, path.stat().st_size) for path in files)
+    return _read(data, roles, encoding, stamps)
+
+
+@lru_cache(maxsize=2)
+def _read(
+    data: str, roles: Roles, encoding: str, stamps: tuple[tuple[Path, int, int], ...]
+) -> Sequences:
+    return read(data, roles, encoding=encoding)
+
+
+def digest(sequences: Sequences) -> str:
+    """What tells these sequences from others: their values, lengths, names and targets."""
+    found = hashlib.sha256()
+    names = [(channel.name, channel.categories) for channel in sequences.channels]
+    found.update(repr((names, sequences.values.shape)).encode())
+    found.update(sequences.values.tobytes())
+    found.update(sequences.lengths.tobytes())
+    if sequences.target is not None:
+        target = sequences.target
+        found.update(repr((target.name, target.classes, target.every_step)).encode())
+        found.update(target.values.tobytes())
+    return found.hexdigest()

@@ -1,0 +1,103 @@
+"""A trained model of people's own sequences, with what was done to its inputs."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from rda.sequences import Roles, Sequences, read
+from rda.sequences.understanding import Understanding
+from rda.training.model import SequenceModel
+
+BATCH = 256
+"""Sequences that are predicted side by side."""
+
+
+class OwnModel(SequenceModel):
+    """Reads prepared inputs as any model; `predict` takes data as it was measured."""
+
+    def __init__(
+        self, unit: str, hidden_size: int, *, understanding: Understanding, **options: Any
+    ) -> None:
+        super().__init__(
+            unit,
+            hidden_size,
+            input_size=understanding.preparation.width,
+            output_size=understanding.output_size,
+            reads_every_step=understanding.every_step,
+            **options,
+        )
+        self.understanding = understanding
+
+    def predict(self, data: Any) -> NDArray[Any]:
+        """The answers for other data: labels as words, or numbers in their own unit.
+
+        Args:
+            data: all that `rda.sequences.read` takes, or `Sequences`.
+
+        Returns:
+            (sequences), or (steps) of all sequences one after the other where there is an answer at
+            every step. A forecast is (steps, horizon, columns): the values after each step.
+        """
+        return np.concatenate([self.meaning(raw) for _, raw in self.answers(data)])
+
+    def predict_proba(self, data: Any) -> NDArray[np.float64]:
+        """(answers, classes): how probable each class is, in the order of
+        `understanding.classes`."""
+        return np.concatenate([self.probabilities(raw) for _, raw in self.answers(data)])
+
+    def answers(self, data: Any) -> Iterator[tuple[Sequences, NDArray[np.float32]]]:
+        """Some sequences at a time with (answers, outputs), as the readout gives them."""
+        told = self.understanding
+        sequences = told.aligned(self.read(data))
+        for first in range(0, len(sequences), BATCH):
+            some = sequences.chosen(np.arange(first, min(first + BATCH, len(sequences))))
+            yield some, self._answers(torch.from_numpy(told.preparation.apply(some.values)), some)
+
+    def read(self, data: Any) -> Sequences:
+        """Data with the columns that the model was trained with; the target may be missing."""
+        if isinstance(data, Sequences):
+            return data
+        task: Any = None if self.record is None else self.record.settings.task
+        channels = tuple(channel.name for channel in self.understanding.preparation.channels)
+        roles = Roles(features=channels)
+        if task is not None:
+            roles = Roles(task.sequence, task.time, features=channels)
+        return read(data, roles, encoding=getattr(task, "encoding", "utf-8"))
+
+    def meaning(self, raw: NDArray[np.float32]) -> NDArray[Any]:
+        """What outputs of the readout say, as `predict` returns it."""
+        told = self.understanding
+        if told.classes:
+            words: NDArray[Any] = np.array(told.classes)[raw.argmax(-1)]
+            return words
+        numbers = told.numbers(raw)
+        if told.problem == "forecast":
+            return numbers.reshape(len(numbers), told.horizon, -1)
+        return numbers[:, 0]
+
+    def probabilities(self, raw: NDArray[np.float32]) -> NDArray[np.float64]:
+        """Of each class, from outputs of the readout."""
+        if not self.understanding.classes:
+            raise TypeError("a model of numbers has no probabilities: predict gives the numbers")
+        exponents = np.exp(raw.astype(np.float64) - raw.max(-1, keepdims=True))
+        found: NDArray[np.float64] = exponents / exponents.sum(-1, keepdims=True)
+        return found
+
+    @torch.no_grad()
+    def _answers(self, steps: Tensor, some: Sequences) -> NDArray[np.float32]:
+        device = self.readout.weight.device
+        lengths = torch.from_numpy(some.lengths)
+        padded = steps.new_zeros(int(lengths.max()), len(some), steps.shape[1])
+        there = torch.arange(len(padded))[:, None] < lengths
+        # In the order of sequences first, which is how the steps stand.
+        padded.transpose(0, 1)[there.t()] = steps
+        every_step = self.reads_every_step
+        output, _ = self(padded.to(device), lengths=None if every_step else lengths.to(device))
+        if every_step:
+            output = output.transpose(0, 1)[there.t().to(device)]
+        found: NDArray[np.float32] = output.float().cpu().numpy()
+        return found

@@ -1,0 +1,158 @@
+"""Which unit suits people's own sequences: intervals, baselines, equal terms, and the page."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from made_data import waves, write_csv
+
+from rda.choosing.baselines import baselines_of, season_of
+from rda.choosing.contest import on_equal_terms, parameters
+from rda.choosing.statistics import difference, interval, per_piece, wilson
+from rda.choosing.terms import Terms
+from rda.choosing.verdict import entry_of, verdict
+from rda.cli import main
+from rda.sequences.dataset import Target, from_arrays
+from rda.sequences.stored import hold
+from rda.training.outcomes import Outcomes
+from rda.training.settings import settings_for
+
+CPU = torch.device("cpu")
+
+
+def source_of(sequences, **changes):
+    changes = {"data": hold(sequences), "steps": 10, **changes}
+    return settings_for("sequences", "RWA", False, changes).task.open(CPU)
+
+
+class TestStatistics:
+    def test_an_interval_holds_the_truth_as_often_as_it_says(self):
+        generator = np.random.default_rng(0)
+        inside = 0
+        for _ in range(60):
+            right = (generator.random(80) < 0.8).astype(float)
+            _, low, high = interval([per_piece(right, np.arange(80))])
+            inside += low <= 0.8 <= high
+        assert inside >= 50  # 57 are expected; fewer than 50 have a probability below 1e-3
+
+    def test_many_answers_of_one_sequence_are_not_many_sequences(self):
+        values = np.repeat(np.random.default_rng(0).random(10), 100)
+        _, low, high = interval([per_piece(values, np.repeat(np.arange(10), 100))])
+        _, sure, surer = interval([per_piece(values, np.arange(1000))])
+        assert high - low > 5 * (surer - sure)
+
+    def test_a_difference_on_the_same_sequences_is_found_where_single_scores_hide_it(self):
+        base = np.random.default_rng(0).random(50)
+        one = [per_piece(base + 0.01, np.arange(50))]
+        other = [per_piece(base, np.arange(50))]
+        mean, low, _ = difference(one, other)
+        assert mean == pytest.approx(0.01)
+        assert low > 0
+        assert interval(one)[1] < interval(other)[0]
+
+    def test_a_share_of_one_is_still_in_doubt(self):
+        low, high = wilson(1.0, 96)
+        assert round(low, 3) == 0.962
+        assert high == pytest.approx(1.0)
+
+
+class TestBaselines:
+    def test_labels(self):
+        found = baselines_of(source_of(waves(60)))
+        common, linear = found.values()
+        assert list(found) == ["the commonest class", "logistic regression on simple features"]
+        assert len(common.true) == len(linear.true) == 8
+        assert (common.true == common.predicted).mean() == 0.5
+
+    def test_numbers_that_a_line_predicts(self):
+        sequences = waves(60)
+        means = [piece[:, 1].mean() for piece in np.split(sequences.values, sequences.starts[1:])]
+        target = Target("mean", 5.0 * np.array(means) + 3)
+        mean, linear = baselines_of(source_of(replace(sequences, target=target))).values()
+        assert np.abs(linear.true - linear.predicted).mean() < 0.2
+        assert np.abs(mean.true - mean.predicted).mean() > 1
+
+    def test_a_season_is_found_and_repeated(self):
+        t = np.arange(300.0)
+        series = np.sin(2 * np.pi * t / 12) + 0.01 * np.random.default_rng(0).normal(size=300)
+        source = source_of(from_arrays([series]), horizon=3, window=50)
+        assert season_of(source) == 12
+        last, seasonal = baselines_of(source).values()
+        assert np.abs(seasonal.true - seasonal.predicted).mean() < 0.03
+        assert np.abs(last.true - last.predicted).mean() > 0.3
+        noise = from_arrays([np.random.default_rng(1).normal(size=300)])
+        assert season_of(source_of(noise)) == 1
+
+
+def test_all_models_have_nearly_as_many_weights():
+    source = source_of(waves(60))
+    runs = [
+        settings_for("sequences", unit, False, {"data": hold(waves(60)), "steps": 10})
+        for unit in ("RDA-exp-tanh", "RWA", "LSTM", "GRU")
+    ]
+    counts = [parameters(run, source) for run in on_equal_terms(runs, Terms(), source)]
+    assert max(counts) < 1.05 * min(counts)
+    equal = on_equal_terms(runs, Terms(equal="units"), source)
+    assert len({run.recipe.hidden_size for run in equal}) == 1
+
+
+def test_terms_that_make_no_sense_are_refused():
+    with pytest.raises(ValueError, match="rates should be numbers"):
+        Terms(rates="fast")
+    with pytest.raises(ValueError, match="seeds should be 1 or more"):
+        Terms(seeds=0)
+
+
+def entry(name, right, records=("a record",)):
+    true = np.ones(len(right))
+    outcomes = Outcomes(true, np.array(right, dtype=float), np.arange(len(right)))
+    return entry_of(name, [outcomes], True, records)
+
+
+def test_the_advice_says_when_a_difference_means_nothing():
+    good, same, bad = [1] * 95 + [0] * 5, [1] * 94 + [0] * 6, [1] * 40 + [0] * 60
+    entries = [entry("A", same), entry("B", good), entry("C", bad), entry("simple", bad, ())]
+    found = verdict(None, "accuracy", entries, ())
+    assert [one.name for one in found.entries] == ["B", "A", "C", "simple"]
+    assert "B has the best accuracy" in found.advice
+    assert "better than C" in found.advice
+    assert "The difference to A is not significant" in found.advice
+    assert "The best baseline, simple, reaches 0.4" in found.advice
+    easy = verdict(None, "accuracy", [entry("B", good), entry("simple", same, ())], ())
+    assert "simple is as good" in easy.advice
+    beaten = verdict(None, "accuracy", [entry("B", bad), entry("simple", good, ())], ())
+    assert "But simple is better" in beaten.advice
+
+
+def test_the_command_compares_and_does_not_train_twice(tmp_path, capsys):
+    path = write_csv(tmp_path / "a.csv", waves(40))
+    line = ["compare", "--data", str(path), "RWA", "GRU", "--steps", "4", "--hidden-size", "4"]
+    line += ["--seeds", "2", "--rates", "0.01,0.003", "--runs-dir", str(tmp_path / "runs")]
+    assert main(line) == 0
+    assert "has the best accuracy on the test part" in " ".join(capsys.readouterr().out.split())
+    (page,) = (tmp_path / "runs").glob("compare-*/index.html")
+    text = page.read_text()
+    for words in ("Which unit suits a.csv", "logistic regression", "RWA", "GRU", "40 sequences"):
+        assert words in text
+    runs = sorted((tmp_path / "runs").glob("sequences-*/metrics.jsonl"))
+    assert len(runs) == 6
+    before = [run.stat().st_mtime_ns for run in runs]
+    assert main(line) == 0
+    assert [run.stat().st_mtime_ns for run in runs] == before
+
+
+def test_the_command_compares_numbers_too(tmp_path, capsys):
+    sequences = waves(30)
+    path = tmp_path / "a.csv"
+    rows = ["id,a,y"]
+    for name, start, length in zip(sequences.ids, sequences.starts, sequences.lengths, strict=True):
+        some = sequences.values[start : start + length, 0]
+        rows += [f"{name},{value!r},{some.sum()!r}" for value in some.tolist()]
+    path.write_text("\n".join(rows).replace("np.float64(", "").replace(")", ""))
+    line = ["compare", "--data", str(path), "RWA", "--steps", "4", "--hidden-size", "4"]
+    line += ["--seeds", "1", "--rates", "0.01", "--runs-dir", str(tmp_path / "runs")]
+    assert main(line) == 0
+    assert "mean absolute error" in capsys.readouterr().out.replace("\n", " ")
+    (page,) = (tmp_path / "runs").glob("compare-*/index.html")
+    assert "data:image/png;base64" in page.read_text()
