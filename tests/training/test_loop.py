@@ -498,7 +498,7 @@ class TestFailing:
                 return prediction.sum(-1) / 0.0
 
         def prepare(stepper):
-            stepper.task = Broken(length=6)
+            stepper.source.task = Broken(length=6)
 
         settings = with_steps(ENDS_AT_ONCE, 20)
         status = run_once(tmp_path / "run", settings, prepare=prepare)
