@@ -57,10 +57,7 @@ class _Cell(Averaging):
             x = in_dtype(input, dtype).view(1, -1, self.input_size)
             start = LogState(*(part.reshape(-1, self.hidden_size) for part in started))
             call = Call(unit, key, x, weights, start, None, False)
-            if weights.recurrent.dtype != dtype:
-                cast = [None if each is None else each.to(dtype) for each in call.tensors]
-                call = call.with_tensors(cast)._replace(start=start)
-            _, *stepped = scan_layer(call, "auto")
+            _, *stepped = scan_layer(call.in_dtype(dtype), "auto")
             shaped = LogState(*(part.view(started.r.shape) for part in stepped))
             return from_log(shaped, dtype if state is None else state[0].dtype)
 

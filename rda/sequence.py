@@ -196,9 +196,13 @@ class SequenceLayer(UnitModule):
         dtype = compute_dtype(sequence, self.weight_ih_l0)
         start = self._start(state, sequence.shape[1], dtype)
         dropout = self.dropout if self.training else 0.0
+        unit, key = self._definition()
 
         def run_group(k: int, below: Tensor) -> tuple[Tensor, Parts]:
-            return self._run_group(k, below, start[k], lengths)
+            weights, reverse = self._group(self._suffixes[k], unit), k % self._directions == 1
+            call = Call(unit, key, below, weights, start[k], lengths, reverse)
+            output, *final = scan_layer(call.in_dtype(dtype), self.engine)
+            return output, tuple(final)
 
         with autocast_off(sequence):
             output, finals = run_stack(
@@ -208,19 +212,6 @@ class SequenceLayer(UnitModule):
             if len(finals) > 1:
                 final = tuple(map(torch.cat, zip(*finals, strict=True)))
             return output, self._from_parts(final, dtype if state is None else state[0].dtype)
-
-    def _run_group(
-        self, k: int, sequence: Tensor, start: Parts, lengths: Tensor | None
-    ) -> tuple[Tensor, Parts]:
-        unit, key = self._definition()
-        weights, dtype = self._group(self._suffixes[k], unit), sequence.dtype
-        reverse = k % self._directions == 1
-        call = Call(unit, key, sequence, weights, start, lengths, reverse)
-        if weights.recurrent.dtype != dtype:
-            cast = [None if x is None else x.to(dtype) for x in call.tensors]
-            call = call.with_tensors(cast)._replace(start=start)
-        output, *final = scan_layer(call, self.engine)
-        return output, tuple(final)
 
     def _start(self, state: Parts | None, batch: int, dtype: torch.dtype) -> list[Parts]:
         """The start of each direction of each layer; empty for the unit's own."""

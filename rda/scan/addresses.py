@@ -1,8 +1,9 @@
 """Structs of addresses, as kernels take them."""
 
 import ctypes
+import struct
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import ClassVar, Self
 
 from torch import Tensor
 
@@ -10,22 +11,28 @@ Given = Tensor | Sequence[Tensor | None] | None
 
 
 class Addresses(ctypes.Structure):
-    """Filled with the addresses of tensors; None is null."""
+    """Pointers, and arrays of them, to tensors."""
 
-    def __init__(self, **given: Given) -> None:
-        super().__init__(**{name: _address(each) for name, each in given.items()})
+    _counts: ClassVar[Mapping[str, int]]
+    _packing: ClassVar[struct.Struct]
+
+    @classmethod
+    def of(cls, **given: Given) -> Self:
+        """The addresses of tensors by field; None, or nothing, is null."""
+        found: list[int] = []
+        for name, count in cls._counts.items():
+            each = given.get(name)
+            some = (each if count else (each,)) or ()
+            found += [0 if one is None else one.data_ptr() for one in some]  # type: ignore[union-attr]
+            found += [0] * (max(count, 1) - len(some))
+        return cls.from_buffer_copy(cls._packing.pack(*found))  # quicker than field by field
 
 
 def structure(name: str, fields: Mapping[str, int]) -> type[Addresses]:
     """A struct with a pointer for each name or, where its number is not 0, so many of them."""
     pointer = ctypes.c_void_p
     members = [(field, pointer * count if count else pointer) for field, count in fields.items()]
-    return type(name, (Addresses,), {"_fields_": members})
-
-
-def _address(given: Any) -> Any:
-    if given is None:
-        return None
-    # Not isinstance(given, Tensor): where the answer is no, torch takes microseconds to give it.
-    is_array = isinstance(given, list | tuple)
-    return tuple(map(_address, given)) if is_array else given.data_ptr()
+    packing = struct.Struct(f"{sum(max(count, 1) for count in fields.values())}P")
+    return type(
+        name, (Addresses,), {"_fields_": members, "_counts": dict(fields), "_packing": packing}
+    )

@@ -192,8 +192,7 @@ def scan_layer(call: Call, engine: str, is_chosen: bool = False) -> tuple[Tensor
     lower = autocast_dtype(input)
     if lower is not None:
         if autocast_casts(input):
-            cast = [None if x is None else x.to(lower) for x in call.tensors]
-            call = call.with_tensors(cast)._replace(start=call.start)
+            call = call.in_dtype(lower)
         with autocast_off(input):
             return scan_layer(call, engine, is_chosen)
     check_call(call)

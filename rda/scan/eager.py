@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from rda.scan.memory import empty
-from rda.scan.passes import Results, Weights
+from rda.scan.passes import Call, Results
 from rda.scan.ragged import running
 from rda.symbolic.derived import Derived
 from rda.symbolic.expressions import Expression, evaluate, in_order, symbol
@@ -24,15 +24,8 @@ class Eager:
     def __init__(self, of: Derived) -> None:
         self.of = of
 
-    def forward(
-        self,
-        input: Tensor,
-        weights: Weights,
-        start: Sequence[Tensor | None],
-        lengths: Tensor | None,
-        reverse: bool,
-        keep: bool,
-    ) -> Results:
+    def forward(self, call: Call, keep: bool) -> Results:
+        input, weights, lengths = call.input, call.weights, call.lengths
         of, traced, units = self.of, self.of.traced, weights.recurrent.shape[1]
         time, batch = input.shape[:2]
         projected = input
@@ -45,12 +38,12 @@ class Eager:
         going_on = None if lengths is None else running(lengths, input).unbind(0)
         own = dict(zip(traced.weights.values(), weights.of_units, strict=True))
         nothing = torch.zeros_like(output[0])
-        state = list(of.unit.filled(start, nothing))
+        state = list(of.unit.filled(call.starts, nothing))
         h = nothing + of.first_hidden(state, nothing)
         transposed = weights.recurrent.t()
         results = (*traced.after.values(), traced.hidden, traced.output, *kept.values)
         constants = own | _numbers(results, nothing)
-        for t in _times(time, reverse):
+        for t in _times(time, call.reverse):
             gates = self._gates(projected[t], torch.mm(h, transposed), units)
             values: dict[Expression, Tensor] = dict(zip(of.gate_expressions, gates, strict=True))
             values |= constants | dict(zip(traced.before.values(), state, strict=True))
@@ -85,21 +78,15 @@ class Eager:
         yield from recurrent[:, both * units :].split(units, 1) if self.of.gates.h_only else ()
 
     def backward(
-        self,
-        d_output: Tensor,
-        d_final: Sequence[Tensor | None],
-        weights: Weights,
-        start: Sequence[Tensor | None],
-        results: Results,
-        lengths: Tensor | None,
-        reverse: bool,
+        self, call: Call, results: Results, d_output: Tensor, d_final: Sequence[Tensor | None]
     ) -> tuple[Tensor, list[Tensor]]:
-        of, traced, units = self.of, self.of.traced, weights.recurrent.shape[1]
+        of, traced, weights, reverse = self.of, self.of.traced, call.weights, call.reverse
+        units = weights.recurrent.shape[1]
         output, _, sequences, (saved,) = results
         time, batch, _ = output.shape
-        going_on = None if lengths is None else running(lengths, output).unbind(0)
+        going_on = None if call.lengths is None else running(call.lengths, output).unbind(0)
         d_blocks = empty(output, time, batch, len(of.blocks) * units)
-        first = of.unit.filled(start, output[0])
+        first = of.unit.filled(call.starts, output[0])
         own = dict(zip(traced.weights.values(), weights.of_units, strict=True))
         parts = [symbol(f"d.{name}") for name in traced.after]
         nothing = torch.zeros_like(output[0])

@@ -48,8 +48,7 @@ def scan(call: Call, engine: str, precision: Precision) -> tuple[Tensor, ...]:
 def run_forward(call: Call, engine: str, precision: Precision, keep: bool) -> list[Tensor]:
     """The output, the final state, and what is kept for the backward pass."""
     kernel, ready = _ready(call, engine, precision)
-    start = ready.start or (None,) * len(call.unit.parts)
-    results = kernel.forward(ready.input, ready.weights, start, ready.lengths, call.reverse, keep)
+    results = kernel.forward(ready, keep)
     output = results.output
     kept = [*results.sequences, *results.saved]
     if output.dtype != call.input.dtype:
@@ -69,22 +68,19 @@ def run_backward(
     """The gradients of `call.tensors`. `kept` is the output and all that was kept beside it."""
     kernel, ready = _ready(call, engine, precision)
     of, weights, reverse = kernel.of, ready.weights, call.reverse
-    start = ready.start or (None,) * len(call.unit.parts)
     output, *others = kept if kept[0].dtype == ready.input.dtype else kept[1:]
     sequences = len(of.kept.sequences)
     results = Results(output, [], others[:sequences], others[sequences:])
     d_output, *d_final = (None if each is None else in_memory(each) for each in gradients)
     if d_output is None:
         d_output = torch.zeros_like(output)
-    d_blocks, d_start = kernel.backward(
-        in_dtype(d_output, output.dtype), d_final, weights, start, results, ready.lengths, reverse
-    )
+    d_blocks, d_start = kernel.backward(ready, results, in_dtype(d_output, output.dtype), d_final)
     units, (x_only, both, h_only) = weights.recurrent.shape[1], map(len, of.gates)
     of_x, of_h = x_only + both, both + h_only
     d_x = d_blocks[..., : of_x * units]
     d_gates = d_blocks[..., x_only * units : (x_only + of_h) * units]
     h = of.hidden_of(output, results.sequences)
-    h0 = of.first_hidden(start, output[0])
+    h0 = of.first_hidden(ready.starts, output[0])
     x_order, h_order = of.definition_orders
     with ENGINES[engine].products(precision):
         d_recurrent = recurrent_gradient(d_gates, h, h0, ready.lengths, reverse)

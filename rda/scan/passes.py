@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 if TYPE_CHECKING:
+    import torch
     from torch import Tensor
 
     from rda.symbolic.derived import Derived
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Weights(NamedTuple):
-    """The weights of one direction of a layer; a kernel's have gates as in `Derived.gates`."""
+    """The weights of one direction of a layer."""
 
     input: Tensor | None
     """(gates of x * hidden, features); None where the input is W x + b already."""
@@ -33,7 +34,7 @@ class Call(NamedTuple):
     input: Tensor
     """(time, batch, features)."""
     weights: Weights
-    """With gates in the order of the unit's definition."""
+    """With gates in the order of the unit's definition, except for a kernel."""
     start: tuple[Tensor, ...]
     """(batch, hidden) for each part of the state; empty for the unit's own start."""
     lengths: Tensor | None
@@ -44,12 +45,24 @@ class Call(NamedTuple):
         """All that a gradient can be asked for."""
         return (self.input, *self.weights[:3], *self.start, *self.weights.of_units)
 
+    @property
+    def starts(self) -> tuple[Tensor | None, ...]:
+        """One for each part of the state; None for the unit's own."""
+        return self.start or (None,) * len(self.unit.parts)
+
     def with_tensors(self, tensors: Sequence[Any]) -> Call:
         """The same call with others in the place of `tensors`."""
         input, input_weight, bias, recurrent, *others = tensors
         start, of_units = others[: len(self.start)], others[len(self.start) :]
         weights = Weights(input_weight, bias, recurrent, tuple(of_units))
         return self._replace(input=input, weights=weights, start=tuple(start))
+
+    def in_dtype(self, dtype: torch.dtype) -> Call:
+        """The same call with input and weights in this dtype; a start stays as it is."""
+        if self.input.dtype == self.weights.recurrent.dtype == dtype:
+            return self
+        cast = [None if tensor is None else tensor.to(dtype) for tensor in self.tensors]
+        return self.with_tensors(cast)._replace(start=self.start)
 
 
 class Results(NamedTuple):
@@ -66,33 +79,19 @@ class Results(NamedTuple):
 
 
 class Kernel(Protocol):
-    """A unit in an engine. All tensors are contiguous."""
+    """A unit in an engine.
+
+    Tensors of a call are contiguous, gates in the order of `Derived.gates`, lengths int64 on the
+    input's device and from 0 to time.
+    """
 
     of: Derived
 
-    def forward(
-        self,
-        input: Tensor,
-        weights: Weights,
-        start: Sequence[Tensor | None],
-        lengths: Tensor | None,
-        reverse: bool,
-        keep: bool,
-    ) -> Results:
-        """One direction of one layer over time. A start of None is the unit's own.
-
-        `lengths` are int64 on the input's device, from 0 to time.
-        """
+    def forward(self, call: Call, keep: bool) -> Results:
+        """One direction of one layer over time; `keep` what a backward pass needs."""
 
     def backward(
-        self,
-        d_output: Tensor,
-        d_final: Sequence[Tensor | None],
-        weights: Weights,
-        start: Sequence[Tensor | None],
-        results: Results,
-        lengths: Tensor | None,
-        reverse: bool,
+        self, call: Call, results: Results, d_output: Tensor, d_final: Sequence[Tensor | None]
     ) -> tuple[Tensor, list[Tensor]]:
         """The gradients of all gates, (time, batch, blocks * hidden) in the order of
         `Derived.blocks`, and of the start, (batch, hidden) each."""

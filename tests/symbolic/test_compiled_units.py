@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from rda.scan.cpu.native import Native
-from rda.scan.passes import Weights
+from rda.scan.passes import Call, Weights
 from rda.symbolic import functions as f
 from rda.symbolic.derived import Derived
 from rda.units import Unit
@@ -50,7 +50,8 @@ def test_every_function_and_its_derivative(dtype):
     width = len(x)
     weights = Weights(x[:, None], None, torch.zeros(width, width, dtype=dtype))
     one = torch.ones(1, 1, 1, dtype=dtype)
-    results = native.forward(one, weights, [None] * len(FUNCTIONS), None, False, True)
+    call = Call(native.of.unit, "", one, weights, (), None, False)
+    results = native.forward(call, True)
     for k, (name, function) in enumerate(FUNCTIONS.items()):
         wide = x.double().requires_grad_()
         exact = function(wide)
@@ -58,10 +59,8 @@ def test_every_function_and_its_derivative(dtype):
         d_final = [
             torch.full((1, width), float(part == k), dtype=dtype) for part in range(len(FUNCTIONS))
         ]
-        d_blocks, _ = native.backward(
-            torch.zeros(1, 1, width, dtype=dtype), d_final, weights, [None] * len(FUNCTIONS),
-            results, None, False,
-        )  # fmt: skip
+        nothing = torch.zeros(1, 1, width, dtype=dtype)
+        d_blocks, _ = native.backward(call, results, nothing, d_final)
         pairs = ((results.state[k].flatten(), exact), (d_blocks[0, 0, :width], slope))
         for found, expected in pairs:
             # Relative to each number, but not below a rounding of 1: 1 - tanh^2 has no more.

@@ -9,7 +9,7 @@ from rda.scan.cuda.compiled import OnGpu
 from rda.scan.cuda.launching import source
 from rda.scan.cuda.text import Layout
 from rda.scan.eager import Eager
-from rda.scan.passes import Weights
+from rda.scan.passes import Call, Weights
 from rda.symbolic import functions as f
 from rda.symbolic.derived import Derived
 from rda.units import GRU, LSTM, RDA, RWA, Part, Unit
@@ -89,20 +89,20 @@ class Case:
             drawn = torch.randint(len(logits), (time, batch, of_x * width))
             self.input = torch.tensor(logits)[drawn].to(dtype)
             self.weights = Weights(None, None, recurrent, of_units)
-        self.start = [torch.randn(batch, width) if has_start else None for _ in of.unit.parts]
+        parts = of.unit.parts if has_start else ()
+        self.start = tuple(torch.randn(batch, width) for _ in parts)
         self.d_output = torch.randn(time, batch, width).to(dtype)
         self.d_final = [torch.randn(batch, width) for _ in of.unit.parts]
 
     def found(self):
         """The output, the final state, the gradients of the blocks and of the start."""
-        kernel, weights, start = self.kernel, self.weights, self.start
-        results = kernel.forward(self.input, weights, start, self.lengths, self.reverse, True)
-        alone = kernel.forward(self.input, weights, start, self.lengths, self.reverse, False)
+        kernel, start = self.kernel, self.start
+        unit, others = kernel.of.unit, (self.lengths, self.reverse)
+        call = Call(unit, "", self.input, self.weights, start, *others)
+        results, alone = (kernel.forward(call, keep) for keep in (True, False))
         pairs = zip((results.output, *results.state), (alone.output, *alone.state), strict=True)
         assert all(torch.equal(one, other) for one, other in pairs)
-        d_blocks, d_start = kernel.backward(
-            self.d_output, self.d_final, weights, start, results, self.lengths, self.reverse
-        )
+        d_blocks, d_start = kernel.backward(call, results, self.d_output, self.d_final)
         return [results.output, *(part[0] for part in results.state), d_blocks, *d_start]
 
     def exact(self):
@@ -115,12 +115,11 @@ class Case:
             projected = projected.bfloat16().double()
         own = tuple(each.double() for each in weights.of_units)
         exact = Weights(None, None, wide[2], own)
-        start = [None if part is None else part.double() for part in self.start]
-        results = kernel.forward(projected, exact, start, self.lengths, self.reverse, True)
+        start = tuple(part.double() for part in self.start)
+        call = Call(kernel.of.unit, "", projected, exact, start, self.lengths, self.reverse)
+        results = kernel.forward(call, True)
         d_final = [part.double() for part in self.d_final]
-        d_blocks, d_start = kernel.backward(
-            self.d_output.double(), d_final, exact, start, results, self.lengths, self.reverse
-        )
+        d_blocks, d_start = kernel.backward(call, results, self.d_output.double(), d_final)
         return [results.output, *(part[0] for part in results.state), d_blocks, *d_start]
 
     def check(self, tolerance):

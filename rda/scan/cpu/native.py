@@ -15,7 +15,7 @@ from rda.scan.addresses import Addresses, structure
 from rda.scan.cpu.build import BuildError, load
 from rda.scan.cpu.text import unit_text
 from rda.scan.memory import empty
-from rda.scan.passes import Results, Weights
+from rda.scan.passes import Call, Results
 from rda.units.known import derived
 
 if TYPE_CHECKING:
@@ -61,16 +61,9 @@ class Native:
             for names in (FORWARD, BACKWARD)
         )
 
-    def forward(
-        self,
-        input: Tensor,
-        weights: Weights,
-        start: Sequence[Tensor | None],
-        lengths: Tensor | None,
-        reverse: bool,
-        keep: bool,
-    ) -> Results:
-        """One direction of one layer over time. A start of None is the unit's own."""
+    def forward(self, call: Call, keep: bool) -> Results:
+        """One direction of one layer over time."""
+        input, weights = call.input, call.weights
         time, batch, units = *input.shape[:2], weights.recurrent.shape[1]
         output, kept = empty(input, time, batch, units), self.of.kept
         state = [input.new_empty(1, batch, units) for _ in self.of.unit.parts]
@@ -78,36 +71,29 @@ class Native:
         if keep:
             sequences = [empty(input, time, batch, units) for _ in kept.sequences]
             saved = [empty(input, time, batch, max(len(kept.values), 1) * units)]
-        work = self._forward(
+        work = self._forward.of(
             input=input, input_weight=weights.input, bias=weights.bias, weight=weights.recurrent,
-            lengths=lengths, output=output, saved=saved[0] if saved else None, start=start,
-            state=state, sequences=sequences, weights=weights.of_units,
+            lengths=call.lengths, output=output, saved=saved[0] if saved else None,
+            start=call.start, state=state, sequences=sequences, weights=weights.of_units,
         )  # fmt: skip
-        sizes = Sizes(time, batch, units, input.shape[2], reverse, torch.get_num_threads())
+        sizes = Sizes(time, batch, units, input.shape[2], call.reverse, torch.get_num_threads())
         _run(self.library.rda_forward, work, sizes)
         return Results(output, state, sequences, saved)
 
     def backward(
-        self,
-        d_output: Tensor,
-        d_final: Sequence[Tensor | None],
-        weights: Weights,
-        start: Sequence[Tensor | None],
-        results: Results,
-        lengths: Tensor | None,
-        reverse: bool,
+        self, call: Call, results: Results, d_output: Tensor, d_final: Sequence[Tensor | None]
     ) -> tuple[Tensor, list[Tensor]]:
         """The gradients of all gates, (time, batch, blocks * hidden), and of the start."""
         output, _, sequences, (saved,) = results
         time, batch, units = output.shape
         d_blocks = empty(output, time, batch, len(self.of.blocks) * units)
         d_state = [output.new_empty(batch, units) for _ in self.of.unit.parts]
-        work = self._backward(
-            d_output=d_output, weight=weights.recurrent, output=output, saved=saved,
-            lengths=lengths, d_blocks=d_blocks, d_final=d_final, start=start, d_state=d_state,
-            sequences=sequences, weights=weights.of_units,
+        work = self._backward.of(
+            d_output=d_output, weight=call.weights.recurrent, output=output, saved=saved,
+            lengths=call.lengths, d_blocks=d_blocks, d_final=d_final, start=call.start,
+            d_state=d_state, sequences=sequences, weights=call.weights.of_units,
         )  # fmt: skip
-        sizes = Sizes(time, batch, units, 0, reverse, torch.get_num_threads())
+        sizes = Sizes(time, batch, units, 0, call.reverse, torch.get_num_threads())
         _run(self.library.rda_backward, work, sizes)
         return d_blocks, d_state
 

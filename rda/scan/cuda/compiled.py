@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from rda.scan.addresses import structure
-from rda.scan.cuda.launching import Pass, Run, Sizes, UnitText, products
+from rda.scan.addresses import Addresses, structure
+from rda.scan.cuda.launching import Direction, Pass, Run, Sizes, UnitText, products
 from rda.scan.cuda.text import BACKWARD, FORWARD, Layout, unit_text
-from rda.scan.passes import Results, Weights
+from rda.scan.passes import Call, Results, Weights
 
 if TYPE_CHECKING:
     from rda.precision import Precision
@@ -32,16 +31,9 @@ class OnGpu:
         self._forward = structure("UnitForward", layout.fields(FORWARD))
         self._backward = structure("UnitBackward", layout.fields(BACKWARD))
 
-    def forward(
-        self,
-        input: Tensor,
-        weights: Weights,
-        start: Sequence[Tensor | None],
-        lengths: Tensor | None,
-        reverse: bool,
-        keep: bool,
-    ) -> Results:
-        """One direction of one layer over time. A start of None is the unit's own."""
+    def forward(self, call: Call, keep: bool) -> Results:
+        """One direction of one layer over time."""
+        input, weights = call.input, call.weights
         time, batch, units = *input.shape[:2], weights.recurrent.shape[1]
         projected = self._project(input, weights, keep)
         output = input.new_empty(time, batch, units)
@@ -51,35 +43,27 @@ class OnGpu:
             sequences = [torch.empty_like(output) for _ in self.of.kept.sequences]
             saved = [projected]
             saved += [input.new_empty(time, batch, self.extra * units)] if self.extra else []
-        addresses = self._forward(
-            start=start, state=state, weights=weights.of_units, output=output, sequences=sequences,
-            **dict(zip(("saved", "extra"), saved, strict=False)),
+        addresses = self._forward.of(
+            start=call.start, state=state, weights=weights.of_units, output=output,
+            sequences=sequences, **dict(zip(("saved", "extra"), saved, strict=False)),
         )  # fmt: skip
-        sizes = Sizes(time, batch, reverse)
-        self._queue("forward", projected, weights, addresses, lengths, sizes)
+        self._queue(call, "forward", projected, addresses)
         return Results(output, state, sequences, saved)
 
     def backward(
-        self,
-        d_output: Tensor,
-        d_final: Sequence[Tensor | None],
-        weights: Weights,
-        start: Sequence[Tensor | None],
-        results: Results,
-        lengths: Tensor | None,
-        reverse: bool,
+        self, call: Call, results: Results, d_output: Tensor, d_final: Sequence[Tensor | None]
     ) -> tuple[Tensor, list[Tensor]]:
         """The gradients of all gates, (time, batch, blocks * hidden), and of the start."""
         output, _, sequences, saved = results
         time, batch, units = output.shape
         d_blocks = output.new_empty(time, batch, len(self.of.blocks) * units)
         d_start = [_state(output, batch, units) for _ in self.of.unit.parts]
-        addresses = self._backward(
-            d_final=d_final, start=start, weights=weights.of_units, d_output=d_output,
+        addresses = self._backward.of(
+            d_final=d_final, start=call.start, weights=call.weights.of_units, d_output=d_output,
             output=output, sequences=sequences, d_blocks=d_blocks, d_start=d_start,
             **dict(zip(("saved", "extra"), saved, strict=False)),
         )  # fmt: skip
-        self._queue("backward", None, weights, addresses, lengths, Sizes(time, batch, reverse))
+        self._queue(call, "backward", None, addresses)
         return d_blocks, d_start
 
     def _project(self, input: Tensor, weights: Weights, keep: bool) -> Tensor:
@@ -90,17 +74,12 @@ class OnGpu:
             return F.linear(input, weights.input, weights.bias)
 
     def _queue(
-        self,
-        direction: Literal["forward", "backward"],
-        projected: Tensor | None,
-        weights: Weights,
-        addresses: ctypes.Structure,
-        lengths: Tensor | None,
-        sizes: Sizes,
+        self, call: Call, direction: Direction, projected: Tensor | None, addresses: Addresses
     ) -> None:
+        sizes = Sizes(*call.input.shape[:2], call.reverse)
         Pass(
-            direction, self.unit, self.precision, projected, weights.recurrent, addresses,
-            lengths, sizes,
+            direction, self.unit, self.precision, projected, call.weights.recurrent, addresses,
+            call.lengths, sizes,
         ).queue(self.run)  # fmt: skip
 
 

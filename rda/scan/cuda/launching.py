@@ -32,6 +32,9 @@ class Sizes(ctypes.Structure):
     _fields_ = (("time", ctypes.c_int), ("batch", ctypes.c_int), ("reverse", ctypes.c_int))
 
 
+Direction = Literal["forward", "backward"]
+
+
 class UnitText(NamedTuple):
     """The CUDA text of a unit in one precision. Units with the same text share their kernels."""
 
@@ -44,7 +47,7 @@ class UnitText(NamedTuple):
 class Pass(NamedTuple):
     """The forward or backward pass of one unit over a whole sequence, for an engine to run."""
 
-    direction: Literal["forward", "backward"]
+    direction: Direction
     unit: UnitText
     precision: Precision
     projected: Tensor | None
