@@ -1,7 +1,7 @@
 """What a trained RDA or RWA looked at while it read one sequence, as plain numbers in a file."""
 
 import json
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 
 from rda.files import write_atomically
@@ -36,6 +36,15 @@ class Inspection:
     discount_of_units: list[list[float]]
     """gamma_t of some units over the first steps, a list for each unit."""
     new_share_of_units: list[list[float]]
+    inputs: dict[str, list[float]] = field(default_factory=dict)
+    """Of people's own sequences: some columns as they were measured, by name."""
+    final_share: list[float] = field(default_factory=list)
+    """Mean share of each step in the average after the last one, from which a model that answers
+    once makes its answer."""
+    sequence: str = ""
+    """The name of the sequence that was read, where it has one."""
+    answer: str = ""
+    """What the model says of the whole sequence, in words."""
 
     @property
     def steps(self) -> int:
@@ -63,7 +72,9 @@ def read(folder: Path) -> Inspection | None:
     path = folder / INSPECTION
     try:
         content = json.loads(path.read_text())
-        return Inspection(**{field.name: content[field.name] for field in fields(Inspection)})
+        # Inspections that were saved before there were inputs have none.
+        known = {one.name for one in fields(Inspection)} & content.keys()
+        return Inspection(**{name: content[name] for name in known})
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:

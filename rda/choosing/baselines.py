@@ -6,12 +6,15 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from rda.sequences.dataset import Counts, Numbers
+from rda.sequences.forecasting import blocks
 from rda.tasks.own_sequences.source import SequenceSource
 from rda.training.outcomes import Outcomes, joined
 
 STEPS = 200
 DECAY = 1e-3
 LONGEST_SEASON = 400
+ALIKE = 0.3
+"""The correlation from which a lag is taken for a season."""
 
 
 def baselines_of(source: SequenceSource) -> dict[str, Outcomes]:
@@ -105,7 +108,8 @@ def _regression(source: SequenceSource) -> Numbers:
     with torch.no_grad():
         answers = predict(test)
     found = answers.argmax(-1) if source.classes else answers[:, 0] * unit + centre
-    return found.double().numpy()[kept]
+    predicted: Numbers = found.double().numpy()[kept]
+    return predicted
 
 
 def _value_before(source: SequenceSource) -> Outcomes:
@@ -135,21 +139,25 @@ def _naive_forecasts(source: SequenceSource) -> dict[str, Outcomes]:
 
 
 def season_of(source: SequenceSource) -> int:
-    """The lag at which the training part is most like itself; 1 where none stands out."""
+    """The lag at which the training part is most like itself again; 1 where none stands out."""
     pieces = source.divided.parts["train"]
     longest = int((pieces.limits - pieces.starts).argmax())
-    series = source.sequences.values[
-        pieces.starts[longest] : pieces.limits[longest], source.forecast[0]
-    ]
-    series = np.where(np.isfinite(series), series, np.nanmean(series))
-    change = np.diff(series)
-    size = min(len(change) // 2, LONGEST_SEASON)
-    if size < 3 or change.std() == 0:
+    series = source.last[pieces.starts[longest] : pieces.limits[longest], 0]
+    series = series[np.isfinite(series)]
+    size = min(len(series) // 2, LONGEST_SEASON)
+    if size < 3:
         return 1
-    change = (change - change.mean()) / change.std()
-    alike = np.array([np.mean(change[lag:] * change[:-lag]) for lag in range(2, size + 1)])
-    best = int(alike.argmax())
-    return best + 2 if alike[best] > 0.3 else 1
+    steps = np.arange(len(series))
+    level = series - np.polyval(np.polyfit(steps, series, 1), steps)
+    if level.std() <= 1e-9 * max(np.abs(series).max(), 1e-300):
+        return 1
+    level /= level.std()
+    alike = np.array([np.mean(level[lag:] * level[:-lag]) for lag in range(1, size + 1)])
+    below = np.flatnonzero(alike < 0)  # a level that changes slowly is like itself at small lags
+    if not len(below):
+        return 1
+    best = int(below[0] + alike[below[0] :].argmax())
+    return best + 1 if alike[best] > ALIKE else 1
 
 
 def _repeated(source: SequenceSource, season: int) -> Outcomes:
@@ -163,9 +171,9 @@ def _repeated(source: SequenceSource, season: int) -> Outcomes:
             for ahead in range(1, min(horizon, limit - 1 - t) + 1):
                 back = season * -(-ahead // season)
                 known = max(t + ahead - back, start)
-                there = np.isfinite(values[t + ahead])
-                filled = np.where(np.isfinite(values[known]), values[known], source.mean)
+                there = np.isfinite(values[t + ahead]) & np.isfinite(source.last[t])
+                before = np.where(np.isfinite(values[known]), values[known], source.last[t])
                 true.append(values[t + ahead][there])
-                answers.append(filled[there])
-                piece.append(np.full(int(there.sum()), source.blocks(t - start, number)))
+                answers.append(before[there])
+                piece.append(np.full(int(there.sum()), blocks(t - start, number, horizon)))
     return joined(true, answers, piece)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import torch
+from torch import Tensor
 
 from rda.choosing.terms import Terms
 from rda.tasks.own_sequences.source import SequenceSource
@@ -18,10 +19,17 @@ def on_equal_terms(
     runs: Sequence[RunSettings], terms: Terms, source: SequenceSource
 ) -> list[RunSettings]:
     """The first runs with sizes that give all models as many weights as the first has."""
-    if terms.equal == "units":
-        return list(runs)
-    wanted = parameters(runs[0], source)
-    return [runs[0], *(_sized(run, wanted, source) for run in runs[1:])]
+    size = runs[0].recipe.hidden_size
+    return [runs[0], *(resized(run, runs[0], size, terms, source) for run in runs[1:])]
+
+
+def resized(
+    run: RunSettings, first: RunSettings, size: int, terms: Terms, source: SequenceSource
+) -> RunSettings:
+    """A run with so many hidden units, or with as many weights as the first unit then has."""
+    if terms.equal == "units" or run.unit == first.unit:
+        return _with_size(run, size)
+    return _sized(run, parameters(_with_size(first, size), source), source)
 
 
 def parameters(run: RunSettings, source: SequenceSource) -> int:
@@ -35,19 +43,36 @@ def parameters(run: RunSettings, source: SequenceSource) -> int:
 
 def _sized(run: RunSettings, wanted: int, source: SequenceSource) -> RunSettings:
     """The number of weights grows with the size, so it can be searched."""
-
-    def with_size(size: int) -> RunSettings:
-        return replace(run, recipe=replace(run.recipe, hidden_size=size))
-
     low, high = 1, LARGEST_SIZE
     while low < high:
         middle = (low + high) // 2
-        if parameters(with_size(middle), source) < wanted:
+        if parameters(_with_size(run, middle), source) < wanted:
             low = middle + 1
         else:
             high = middle
-    near = [with_size(size) for size in (max(low - 1, 1), low)]
+    near = [_with_size(run, size) for size in (max(low - 1, 1), low)]
     return min(near, key=lambda one: abs(parameters(one, source) - wanted))
+
+
+def _with_size(run: RunSettings, size: int) -> RunSettings:
+    return replace(run, recipe=replace(run.recipe, hidden_size=size))
+
+
+def kept_bytes(run: RunSettings, source: SequenceSource) -> int:
+    """Memory that one training step keeps for its backward pass, on the first batch that tests."""
+    model = build_model(run, source.input_size, source.output_size, "auto", source.understanding)
+    batch = next(iter(source.evaluation("test", run.recipe.batch_size)))
+    found: dict[int, int] = {}
+
+    def kept(tensor: Tensor) -> Tensor:
+        storage = tensor.untyped_storage()
+        found[storage.data_ptr()] = storage.nbytes()
+        return tensor
+
+    weights = {p.untyped_storage().data_ptr() for p in model.parameters()}
+    with torch.autograd.graph.saved_tensors_hooks(kept, lambda tensor: tensor):
+        model(batch.input, lengths=batch.lengths)
+    return sum(size for place, size in found.items() if place not in weights)
 
 
 def tried(run: RunSettings, terms: Terms) -> list[RunSettings]:

@@ -36,6 +36,8 @@ class Entry:
     records: tuple[Record, ...] = ()
     """None for a baseline."""
     parameters: int = 0
+    kept_bytes: int = 0
+    """Memory that one training step keeps for its backward pass."""
 
     @property
     def is_unit(self) -> bool:
@@ -61,9 +63,8 @@ class Verdict:
 
 
 def entry_of(
-    name: str, outcomes: Sequence[Outcomes], labels: bool, records: Sequence[Record] = (),
-    parameters: int = 0,
-) -> Entry:  # fmt: skip
+    name: str, outcomes: Sequence[Outcomes], labels: bool, records: Sequence[Record] = ()
+) -> Entry:
     """With its score: the share of right answers, or the mean absolute error."""
     results = []
     for one in outcomes:
@@ -74,7 +75,7 @@ def entry_of(
         few, many = wilson(mean, len(results[0]))
         low, high = min(low, few), max(high, many)
     score = Score(mean, low, high)
-    return Entry(name, score, tuple(results), tuple(outcomes), tuple(records), parameters)
+    return Entry(name, score, tuple(results), tuple(outcomes), tuple(records))
 
 
 def verdict(
@@ -130,9 +131,9 @@ def _listed(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
-def confusion(entry: Entry, classes: Sequence[str]) -> list[list[int]]:
+def confusion(outcomes: Sequence[Outcomes], classes: Sequence[str]) -> list[list[int]]:
     """Rows are true classes, columns predicted ones, over all runs of a unit."""
     found = np.zeros((len(classes), len(classes)), dtype=int)
-    for one in entry.outcomes:
+    for one in outcomes:
         np.add.at(found, (one.true.astype(int), one.predicted.astype(int)), 1)
     return [[int(count) for count in row] for row in found]

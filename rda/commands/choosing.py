@@ -1,5 +1,6 @@
 """Which unit suits people's own sequences: the runs, one after the other, then the page."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -8,11 +9,12 @@ from rda.commands.parser import UsageError
 from rda.commands.training import Machine, Place, check, folder_for, outcome, train_one
 from rda.training.record import SETTINGS, Record
 from rda.training.settings import RunSettings, default_name
-from rda.training.status import FAILED, INTERRUPTED
+from rda.training.status import FAILED, INTERRUPTED, STOPPED
 
 if TYPE_CHECKING:
     from rda.choosing.verdict import Entry, Verdict
     from rda.report.choice import Choice
+    from rda.tasks.own_sequences.source import SequenceSource
     from rda.training.progress import TrainingProgress
 
 
@@ -61,7 +63,7 @@ class _Contest:
         import torch
 
         from rda.choosing.baselines import baselines_of
-        from rda.choosing.contest import on_equal_terms, parameters
+        from rda.choosing.contest import on_equal_terms
         from rda.choosing.verdict import entry_of, verdict
         from rda.tasks.own_sequences import OwnSequences
 
@@ -74,14 +76,17 @@ class _Contest:
         labels = bool(source.classes)
         entries = [entry_of(name, [one], labels) for name, one in baselines_of(source).items()]
         for run in on_equal_terms(runs, self.terms, source):
-            entry = self._unit(run, labels, parameters(run, source))
+            entry = self._unit(run, runs[0], source)
             if entry is not None:
                 entries.append(entry)
                 self.progress.say(f"{entry.name}: test {task.metric} {entry.score}")
         return verdict(source.understanding, task.metric, entries, told)
 
-    def _unit(self, run: RunSettings, labels: bool, parameters: int) -> "Entry | None":
-        from rda.choosing.contest import best, repeated, tried
+    def _unit(
+        self, run: RunSettings, model: RunSettings, source: "SequenceSource"
+    ) -> "Entry | None":
+        """The runs of a unit; `model` is the first run of all, whose sizes the others match."""
+        from rda.choosing.contest import best, kept_bytes, parameters, repeated, resized, tried
         from rda.choosing.verdict import entry_of
         from rda.training.outcomes import outcomes_of
 
@@ -89,15 +94,26 @@ class _Contest:
         self.tried[run.unit] = first
         if not first:
             return None
+        rated = best(first).settings
+        for size in self.terms.hidden_sizes:
+            other = self._train(resized(rated, model, size, self.terms, source))
+            first += [other] if other else []
         chosen = best(first)
         others = [self._train(one) for one in repeated(chosen, self.terms)]
         records = [chosen, *(record for record in others if record is not None)]
         outcomes = [outcomes_of(record) for record in records]
-        return entry_of(run.unit, outcomes, labels, records, parameters)
+        entry = entry_of(run.unit, outcomes, bool(source.classes), records)
+        kept = chosen.settings
+        return replace(
+            entry, parameters=parameters(kept, source), kept_bytes=kept_bytes(kept, source)
+        )
 
     def _train(self, run: RunSettings) -> Record | None:
         """One run to its end; None where it failed."""
         name = default_name(run)
+        done = _out_of_time(run, folder_for(self.place, name))
+        if done is not None and not self.place.force:
+            return done
         record = train_one(run, self.machine, self.place, name, None, self.progress, self.command)
         if record.status.state == INTERRUPTED:
             self.progress.say(outcome(run.unit, record.status))
@@ -107,6 +123,15 @@ class _Contest:
             self.failed = True
             return None
         return record
+
+
+def _out_of_time(run: RunSettings, folder: Path) -> Record | None:
+    """A run that has had its minutes: another turn would give it more than the others."""
+    if not run.limits.minutes or not (folder / SETTINGS).is_file():
+        return None
+    record = Record(folder)
+    same = record.settings == run
+    return record if same and record.status.state == STOPPED else None
 
 
 def _show(found: "Verdict", tried: dict[str, list[Record]], folder: Path, command: str) -> None:
@@ -139,18 +164,36 @@ def _choice(
     import numpy as np
 
     from rda.choosing.verdict import confusion
-    from rda.report.choice import Choice, Scored, charts_of, scatter, shaded, table
+    from rda.report.choice import (
+        Choice,
+        Scored,
+        charts_of,
+        forecast_picture,
+        scatter,
+        shaded,
+        table,
+    )  # fmt: skip
+    from rda.training.intervals import LEVEL, backtest_of
 
     units = found.units
     scored = [
-        Scored(one.name, str(one.score), one.records, one.parameters) for one in found.entries
+        Scored(one.name, str(one.score), one.records, one.parameters, one.kept_bytes)
+        for one in found.entries
     ]
     columns, rows = table(scored, found.metric)
     charts, environment = charts_of([one.records[0] for one in units]) if units else ((), {})
-    rates = sorted({r.settings.recipe.learning_rate for some in tried.values() for r in some})
     classes = found.understanding.classes
-    picture = ""
-    if units and not classes:
+    picture, picture_text = "", _POINTS
+    if units and found.understanding.problem == "forecast":
+        backtests = backtest_of(units[0].records[0])
+        picture = forecast_picture(backtests)
+        held = ", ".join(f"{one.held:.0%} of {one.column}" for one in backtests)
+        picture_text = (
+            f"Black: what came. Blue: forecasts of the next {found.understanding.horizon} steps, "
+            f"each made where the one before ends. The bands are meant to hold {LEVEL:.0%} of the "
+            f"values, by the errors on the validation part; of the test part they hold {held}."
+        )
+    elif units and not classes:
         parts = units[0].outcomes
         true, predicted = (
             np.concatenate([getattr(p, n) for p in parts]) for n in ("true", "predicted")
@@ -165,17 +208,17 @@ def _choice(
         explained=_EXPLAINED[found.metric],
         charts=charts,
         classes=classes,
-        confusion=shaded(confusion(units[0], classes)) if units and classes else (),
+        confusion=shaded(confusion(units[0].outcomes, classes)) if units and classes else (),
         picture=picture,
-        picture_text="Each point is an answer of the test part; on the line it would be exact.",
+        picture_text=picture_text,
         told=found.told,
         command=command,
-        rates=tuple(f"{rate:g}" for rate in rates),
-        tried={name: [_loss(some, rate) for rate in rates] for name, some in tried.items()},
+        tried=tuple(_tried(record) for some in tried.values() for record in some),
         environment=environment,
     )
 
 
+_POINTS = "Each point is an answer of the test part; on the line it would be exact."
 _EXPLAINED = {
     "accuracy": "The share of right answers, mean over seeds. In brackets where it would lie in 95 "
     "of 100 draws of other test sequences and seeds.",
@@ -191,8 +234,8 @@ def _data(tried: dict[str, list[Record]], folder: Path) -> str:
     return folder.name
 
 
-def _loss(records: list[Record], rate: float) -> str:
-    for record in records:
-        if record.settings.recipe.learning_rate == rate:
-            return f"{record.status.best.get('validation_loss', float('nan')):.4g}"
-    return ""
+def _tried(record: Record) -> tuple[str, ...]:
+    """Unit, learning rate, size and validation loss of a run."""
+    recipe = record.settings.recipe
+    loss = record.status.best.get("validation_loss", float("nan"))
+    return record.settings.unit, f"{recipe.learning_rate:g}", str(recipe.hidden_size), f"{loss:.4g}"

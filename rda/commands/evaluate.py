@@ -1,4 +1,4 @@
-"""rda evaluate: how surprising a text is to a trained model."""
+"""rda evaluate: how surprising a text is to a trained model, or how right it is on other data."""
 
 import argparse
 from dataclasses import dataclass, field
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from rda.commands.finding import RUN_HELP, load_text_model, trained_on
 from rda.commands.parser import Parser, UsageError, add_options, given_values, make
+from rda.commands.scoring import PAGE, score
 from rda.commands.training import as_usage_errors
 from rda.tasks.text import Text, pieces
 from rda.training.record import default_runs
@@ -17,18 +18,23 @@ if TYPE_CHECKING:
     from rda.training.reading import Reading
     from rda.training.text_model import TextModel
 
-SUMMARY = "how surprising a text is to a trained model, character by character"
+SUMMARY = "how surprising a text is to a trained model, or how right it is on other sequences"
 DESCRIPTION = """\
-Let the model of a run of `rda train text` or `rda train wikipedia` read a text from beginning to
-end: the bits that each character costs after all that came before it, their mean, and a page on
-which each character has the colour of its surprise. Without RUN it is the model that comes with
-rda.
+--file: let the model of a run of `rda train text` or `rda train wikipedia` read a text from
+beginning to end: the bits that each character costs after all that came before it, their mean, and
+a page on which each character has the colour of its surprise. Without RUN it is the model that
+comes with rda.
+
+--data: let the model of a run of `rda train --data` answer for other sequences whose answers are
+known: the score with its interval, and a page with what was wrong.
 """
 EXAMPLES = """\
 Examples:
   rda train text RDA-exp-tanh --file corpus.txt --name mine
   rda evaluate mine --file other.txt
   rda evaluate --file other.txt
+  rda train --data machines.csv RDA-exp-tanh --name machines
+  rda evaluate machines --data later.csv
 """
 SHOWN = 20_000
 """Characters on the page; bytes, where the model reads bytes."""
@@ -36,12 +42,15 @@ SHOWN = 20_000
 
 @dataclass(frozen=True)
 class EvaluateOptions:
-    """Which text, and where the run is."""
+    """Which text or sequences, and where the run is."""
 
     file: str = ""
     """The text: a file, a folder (all files in it), or a pattern such as 'books/*.txt'."""
-    page: Path = Path("surprise.html")
-    """The page that is written."""
+    data: str = ""
+    """The sequences: a file, a folder or a pattern with the columns of the training data, the
+    target among them."""
+    page: str = ""
+    """The page that is written; by default surprise.html, or evaluation.html of sequences."""
     device: str = "cpu"
     """Device: cpu, cuda, cuda:1, ...; auto takes the GPU where there is one."""
     runs_dir: Path = field(default_factory=default_runs)
@@ -52,7 +61,9 @@ def add(parser: Parser, explain: bool) -> None:
     """The run and the options."""
     parser.description = DESCRIPTION
     parser.epilog = EXAMPLES
-    parser.usage = "rda evaluate [RUN] --file TEXT [options]"
+    parser.usage = (
+        "rda evaluate [RUN] --file TEXT [options]\n       rda evaluate RUN --data FILE [options]"
+    )
     parser.add_argument("run", nargs="?", metavar="RUN", help=RUN_HELP)
     add_options(parser, "options", EvaluateOptions, explain)
 
@@ -66,8 +77,14 @@ def run(asked: argparse.Namespace, command: str) -> int:
     from rda.wording import counted
 
     options: EvaluateOptions = make(EvaluateOptions, given_values(asked, EvaluateOptions))
-    if not options.file:
-        raise UsageError("rda evaluate needs a text: --file other.txt")
+    if bool(options.file) == bool(options.data):
+        raise UsageError("rda evaluate needs a text, --file other.txt, or sequences, --data FILE")
+    if options.data:
+        if asked.run is None:
+            raise UsageError("rda evaluate --data needs a run of rda train --data")
+        where = Path(options.page or PAGE)
+        return score(asked.run, options.data, options.runs_dir, options.device, where)
+    path = Path(options.page or "surprise.html")
     record, model = load_text_model("evaluate", asked.run, options.runs_dir, options.device)
     console = Console()
     found = _read(model, options.file, console)
@@ -102,11 +119,11 @@ def run(asked: argparse.Namespace, command: str) -> int:
         )
     )
     try:
-        options.page.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(options.page, page.encode(errors="replace"))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, page.encode(errors="replace"))
     except OSError as error:
-        raise UsageError(f"{options.page} cannot be written: {error.strerror}") from error
-    console.print(f"page: {options.page}", markup=False, highlight=False, soft_wrap=True)
+        raise UsageError(f"{path} cannot be written: {error.strerror}") from error
+    console.print(f"page: {path}", markup=False, highlight=False, soft_wrap=True)
     return 0
 
 

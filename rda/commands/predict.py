@@ -58,20 +58,16 @@ def add(parser: Parser, explain: bool) -> None:
 
 def run(asked: argparse.Namespace, command: str) -> int:
     """Read, predict, write."""
-    from rda.sequences import SequencesError
-
     options: PredictOptions = make(PredictOptions, given_values(asked, PredictOptions))
     if not options.data:
         raise UsageError("rda predict needs sequences: --data FILE")
     model = load_own_model(asked.run, options.runs_dir, options.device)
-    try:
+    with as_usage_errors():
         rows = _rows(model, options.data)
         if asked.output is None:
             csv.writer(sys.stdout, lineterminator="\n").writerows(rows)
         else:
             _write(asked.output, rows)
-    except SequencesError as error:
-        raise UsageError(str(error)) from error
     return 0
 
 
@@ -101,7 +97,7 @@ def _rows(model: "OwnModel", data: str) -> Iterator[list[Any]]:
         steps = ["step"] if told.every_step else []
         yield ["sequence", *steps, told.target[0], *(f"p({word})" for word in told.classes)]
     for some, raw in model.answers(data):
-        said = model.meaning(raw)
+        said = model.meaning(raw, some)
         if told.problem == "forecast":
             for name, end in zip(some.ids, some.lengths.cumsum() - 1, strict=True):
                 for ahead, values in enumerate(said[end], 1):

@@ -204,6 +204,7 @@ def as_usage_errors() -> Iterator[None]:
     """Everything that can be wrong with what was asked for, as one line and exit code 2."""
     from rda.data.errors import DataError
     from rda.scan.dispatch import EngineUnavailableError
+    from rda.sequences import SequencesError
     from rda.training.resources import DeviceError, NotEnoughMemoryError
     from rda.training.tensorboard import MissingPackageError
 
@@ -211,7 +212,7 @@ def as_usage_errors() -> Iterator[None]:
         yield
     except (
         RecordError, DataError, EngineUnavailableError, DeviceError, NotEnoughMemoryError,
-        MissingPackageError,
+        MissingPackageError, SequencesError,
     ) as error:  # fmt: skip
         raise UsageError(" ".join(str(error).split())) from error
 

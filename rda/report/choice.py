@@ -4,6 +4,7 @@ import base64
 import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from matplotlib.figure import Figure
@@ -13,10 +14,13 @@ from rda.report.comparison import build_comparison
 from rda.report.figure import INK, MUTED, figure_style
 from rda.report.page import render, resource
 from rda.report.wording import count, duration, rate
+from rda.sequences.forecasting import Backtest
 from rda.training.record import Record
 
 LEVELS = 4
 """Shades of a table of classes."""
+MOST_COLUMNS = 4
+"""Columns of a forecast that are drawn."""
 
 
 class Row(NamedTuple):
@@ -42,6 +46,7 @@ class Scored(NamedTuple):
     score: str
     records: Sequence[Record]
     parameters: int
+    kept_bytes: int
 
 
 @dataclass(frozen=True)
@@ -61,8 +66,8 @@ class Choice:
     picture_text: str
     told: tuple[str, ...]
     command: str
-    rates: tuple[str, ...]
-    tried: Mapping[str, Sequence[str]]
+    tried: tuple[tuple[str, ...], ...]
+    """Unit, learning rate, hidden units and validation loss of each run that chose them."""
     environment: Mapping[str, str]
 
 
@@ -70,7 +75,7 @@ def table(scored: Sequence[Scored], metric: str) -> tuple[tuple[str, ...], tuple
     """Columns and rows: score, size, learning rate, time."""
     columns = (
         f"test {'accuracy' if metric == 'accuracy' else 'error'}", "learning rate",
-        "time of a run", "speed", "runs", "weights", "units",
+        "time of a run", "speed", "runs", "weights", "units", "memory of a step",
     )  # fmt: skip
     colours = _colours([one for one in scored if one.records])
     rows = []
@@ -85,6 +90,7 @@ def table(scored: Sequence[Scored], metric: str) -> tuple[tuple[str, ...], tuple
             one.score, f"{recipe.learning_rate:g}", duration(sum(seconds) / len(seconds)),
             f"{rate(steps / sum(seconds))} steps/s" if sum(seconds) else "",
             str(len(one.records)), count(one.parameters), str(recipe.hidden_size),
+            f"{one.kept_bytes / 2**20:.3g} MB",
         )  # fmt: skip
         rows.append(Row(one.name, "", colours.get(one.name, ""), cells))
     return columns, tuple(rows)
@@ -122,8 +128,35 @@ def scatter(true: Any, predicted: Any, name: str) -> str:
         axes.plot([low, high], [low, high], color=MUTED, linewidth=1)
         axes.set_xlabel(f"true {name}", color=INK)
         axes.set_ylabel(f"predicted {name}", color=INK)
-        content = io.BytesIO()
-        figure.savefig(content, format="png", dpi=144)
+        return _as_image(figure)
+
+
+def forecast_picture(backtests: Sequence[Backtest]) -> str:
+    """Forecasts with their intervals beside what came, as an image in the page."""
+    shown = backtests[:MOST_COLUMNS]
+    with figure_style():
+        figure = Figure(figsize=(8.4, 0.6 + 2.9 * len(shown)), layout="constrained")
+        rows = figure.subplots(len(shown), 1, squeeze=False)[:, 0]
+        for axes, one in zip(rows, shown, strict=True):
+            before = range(1 - len(one.before), 1)
+            after = range(1, len(one.true) + 1)
+            axes.plot([*before, *after], [*one.before, *one.true], color=INK, linewidth=1.2)
+            for begin, end in pairwise([*one.made_at, len(one.true)]):
+                place, some = after[begin:end], slice(begin, end)
+                axes.fill_between(
+                    place, one.low[some], one.high[some], color="#0a58a8", alpha=0.2, linewidth=0
+                )
+                axes.plot(place, one.predicted[some], color="#0a58a8", linewidth=1.4)
+            axes.axvline(0.5, color=MUTED, linewidth=0.8, linestyle=(0, (4, 3)))
+            axes.set_title(one.column, loc="left", size=10)
+            axes.grid(True)
+        rows[-1].set_xlabel("steps of the test part")
+        return _as_image(figure)
+
+
+def _as_image(figure: Figure) -> str:
+    content = io.BytesIO()
+    figure.savefig(content, format="png", dpi=144)
     return f"data:image/png;base64,{base64.b64encode(content.getvalue()).decode()}"
 
 

@@ -91,7 +91,7 @@ def _missing(sequences: Sequences, preparation: Preparation) -> list[str]:
     unmarked = [
         channel.name
         for channel, share, marked in zip(
-            sequences.channels, shares, preparation.masked, strict=True
+            sequences.channels, shares, preparation.masked, strict=False
         )
         if share and not marked
     ]

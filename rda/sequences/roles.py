@@ -19,7 +19,7 @@ from rda.sequences.dataset import (
 )
 
 SEQUENCE_NAMES = ("sequence", "sequence_id", "seq", "seq_id", "series", "series_id", "case", "id")
-TIME_NAMES = ("time", "t", "step", "timestamp", "date", "datetime", "index")
+TIME_NAMES = ("time", "t", "step", "timestamp", "date", "datetime", "year", "index")
 TARGET_NAMES = ("target", "label", "class", "y")
 
 

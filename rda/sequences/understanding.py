@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rda.sequences.dataset import Numbers, Sequences, SequencesError
+from rda.sequences.dataset import Channel, Numbers, Sequences, SequencesError
+from rda.sequences.forecasting import change_of, last_known, with_changes
 from rda.sequences.preparing import Preparation
 
 AT_EVERY_STEP = ("labels", "numbers", "forecast")
@@ -25,8 +26,11 @@ class Understanding:
     """Empty where answers are numbers."""
     means: tuple[float, ...]
     deviations: tuple[float, ...]
-    """Of each target over the training part; answers are in these deviations from the mean."""
+    """Of each target over the training part; answers are in these deviations from the mean. For a
+    forecast, of the change since the last value: of each column, for each step ahead."""
     horizon: int = 1
+    drifting: tuple[str, ...] = ()
+    """The columns of a forecast whose level is read as a distance from a running mean."""
 
     @property
     def every_step(self) -> bool:
@@ -36,13 +40,31 @@ class Understanding:
     @property
     def output_size(self) -> int:
         """Of a prediction: classes, or numbers."""
-        return len(self.classes) or len(self.means) * self.horizon
+        return len(self.classes) or len(self.means)
 
-    def numbers(self, prediction: NDArray[Any]) -> Numbers:
+    @property
+    def channels(self) -> tuple[Channel, ...]:
+        """The columns that the data must have."""
+        made = [change_of(name) for name in self.target] if self.problem == "forecast" else []
+        return tuple(one for one in self.preparation.channels if one.name not in made)
+
+    def inputs(self, sequences: Sequences) -> NDArray[np.float32]:
+        """(steps, inputs): what a unit reads of sequences with these channels."""
+        if self.problem == "forecast":
+            sequences = with_changes(sequences, self.target, self.drifting)
+        return self.preparation.apply(sequences.values)
+
+    def numbers(self, prediction: NDArray[Any], sequences: Sequences) -> Numbers:
         """Predicted numbers in the target's own unit."""
-        means, deviations = (np.tile(some, self.horizon) for some in (self.means, self.deviations))
-        found: Numbers = prediction.astype(np.float64) * deviations + means
-        return found
+        found: Numbers = prediction.astype(np.float64) * self.deviations + self.means
+        if self.problem != "forecast":
+            return found
+        names = [channel.name for channel in sequences.channels]
+        last = [
+            last_known(sequences.values[:, names.index(name)], sequences.lengths)
+            for name in self.target
+        ]
+        return found.reshape(len(found), self.horizon, -1) + np.stack(last, 1)[:, None]
 
     def aligned(self, sequences: Sequences) -> Sequences:
         """Other sequences with the channels in this order and their categories with these numbers.
@@ -51,7 +73,7 @@ class Understanding:
         """
         there = {channel.name: i for i, channel in enumerate(sequences.channels)}
         columns = []
-        for channel in self.preparation.channels:
+        for channel in self.channels:
             if channel.name not in there:
                 raise SequencesError(
                     f"there is no column {channel.name!r}, which the model was trained with"
@@ -66,7 +88,7 @@ class Understanding:
                 )
             columns.append(_recoded(column, found, channel.categories) if found else column)
         values = np.stack(columns, 1)
-        return replace(sequences, values=values, channels=self.preparation.channels)
+        return replace(sequences, values=values, channels=self.channels)
 
     def to_facts(self) -> dict[str, Any]:
         """Plain values, to be saved with a model."""
@@ -78,6 +100,7 @@ class Understanding:
             "means": list(self.means),
             "deviations": list(self.deviations),
             "horizon": self.horizon,
+            "drifting": list(self.drifting),
         }
 
     @staticmethod
@@ -91,6 +114,7 @@ class Understanding:
             tuple(map(float, facts["means"])),
             tuple(map(float, facts["deviations"])),
             int(facts["horizon"]),
+            tuple(facts["drifting"]),
         )
 
 

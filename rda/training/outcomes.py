@@ -1,6 +1,7 @@
-"""What a trained model answers on the test part of its data, kept beside the record of its run."""
+"""What a trained model answers where the answers are known, beside the true ones."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -8,16 +9,21 @@ import numpy as np
 import torch
 
 from rda.files import write_atomically
-from rda.sequences.dataset import Counts, Numbers
+from rda.sequences.dataset import Counts, Numbers, Sequences, SequencesError
+from rda.sequences.forecasting import blocks, next_values
+from rda.sequences.understanding import Understanding
 from rda.tasks.own_sequences.source import SequenceSource
 from rda.training.loading import load
+from rda.training.own_model import OwnModel
 from rda.training.record import Record
 
 OUTCOMES = "outcomes.json"
+NO_SUCH_CLASS = -1.0
+"""A true class that a model was not trained on: whatever it says is wrong."""
 
 
 class Outcomes(NamedTuple):
-    """Answers of the test part, true and predicted: classes by number, or numbers."""
+    """Answers, true and predicted: classes by number, or numbers."""
 
     true: Numbers
     predicted: Numbers
@@ -27,13 +33,18 @@ class Outcomes(NamedTuple):
 
 
 def outcomes_of(record: Record) -> Outcomes:
-    """Read them, or let the model answer and write them."""
+    """Those of the test part: read, or answered by the model and written beside the record."""
     path, step = record.folder / OUTCOMES, record.status.best_step
     if path.is_file():
         found = json.loads(path.read_text())
         if found.get("step") == step:
             return _from_lists(found)
-    outcomes = _answered(record)
+    source = record.settings.task.open(torch.device("cpu"))
+    model = load(record.folder)
+    assert isinstance(source, SequenceSource)
+    assert isinstance(model, OwnModel)
+    tested, scored_from = sequences_of(source, "test")
+    outcomes = outcomes_on(model, tested, scored_from)
     content = {"step": step, **{name: part.tolist() for name, part in outcomes._asdict().items()}}
     write_atomically(path, json.dumps(content).encode())
     return outcomes
@@ -52,31 +63,80 @@ def _from_lists(found: dict[str, Any]) -> Outcomes:
     )
 
 
-@torch.no_grad()
-def _answered(record: Record) -> Outcomes:
-    settings = record.settings
-    source = settings.task.open(torch.device("cpu"))
-    assert isinstance(source, SequenceSource)
-    model = load(record.folder)
+def sequences_of(source: SequenceSource, part: str) -> tuple[Sequences, Counts]:
+    """The sequences of a part, and how many steps of each are only read. Series of a forecast are
+    whole up to where the part ends."""
+    pieces, members = source.divided.parts[part], source.divided.members[part]
+    found = source.sequences.chosen(members)
+    if source.problem != "forecast":
+        return found, np.zeros(len(found), dtype=np.int64)
+    lengths = pieces.limits - pieces.starts
+    steps = np.concatenate([np.arange(length) for length in found.lengths])
+    kept = steps < np.repeat(lengths, found.lengths)
+    return replace(found, values=found.values[kept], lengths=lengths, target=None), (
+        pieces.scored_from
+    )
+
+
+def outcomes_on(
+    model: OwnModel, sequences: Sequences, scored_from: Counts | None = None
+) -> Outcomes:
+    """What a model says of sequences whose answers are known.
+
+    Raises:
+        SequencesError: they have no answers, or those of another problem.
+    """
+    told = model.understanding
     trues, answers, pieces, first = [], [], [], 0
-    for batch in source.evaluation("test", settings.recipe.batch_size):
-        prediction, _ = model(batch.input, lengths=batch.lengths)
-        there = source.is_answer(batch.target)
-        shape, count = batch.target.shape, batch.input.shape[1]
-        predicted = prediction.argmax(-1) if source.classes else prediction.view(shape)
-        place = torch.arange(first, first + count)
-        if source.problem == "forecast":
-            place = source.blocks(torch.arange(len(batch.input))[:, None], place)[..., None]
-        place = place.expand(shape)
-        trues.append(batch.target[there].double().numpy())
-        answers.append(predicted[there].double().numpy())
-        pieces.append(place[there].numpy())
-        if not source.classes:
-            scale, mean = source.units(batch.target, there)
-            trues[-1] = trues[-1] * scale + mean
-            answers[-1] = answers[-1] * scale + mean
+    for some, raw in model.answers(sequences):
+        true = _true(some, told)
+        predicted = raw.argmax(-1).astype(np.float64) if told.classes else model.meaning(raw, some)
+        count = len(some)
+        piece = np.arange(first, first + count)
+        if told.every_step:
+            piece = np.repeat(piece, some.lengths)
+        if told.problem == "forecast":
+            steps = np.concatenate([np.arange(length) for length in some.lengths])
+            if scored_from is not None:
+                read = np.repeat(scored_from[first : first + count], some.lengths)
+                true[steps < read] = np.nan
+            piece = blocks(steps, piece, told.horizon)
+            piece = np.broadcast_to(piece[:, None, None], true.shape)
+        there = np.isfinite(true) & np.isfinite(predicted)
+        trues.append(true[there])
+        answers.append(predicted[there])
+        pieces.append(piece[there])
         first += count
     return joined(trues, answers, pieces)
+
+
+def _true(some: Sequences, told: Understanding) -> Numbers:
+    """The answers of some sequences, as the model's are: NaN where there is none."""
+    if told.problem == "forecast":
+        names = [channel.name for channel in some.channels]
+        columns = [names.index(name) for name in told.target]
+        return next_values(some.values[:, columns], some.lengths, told.horizon)
+    target = some.target
+    if target is None:
+        raise SequencesError(f"there is no column {told.target[0]!r} with the answers")
+    if target.every_step != told.every_step and len(some) > 1:
+        raise SequencesError(
+            f"{told.target[0]} should have an answer for each "
+            f"{'step' if told.every_step else 'sequence'}"
+        )
+    values = target.values
+    if target.every_step != told.every_step:  # a single sequence can be understood either way
+        values = values if told.every_step else values[:1]
+    if not told.classes:
+        if target.classes:
+            raise SequencesError(f"{told.target[0]} should be numbers, as in training")
+        return values
+    if not target.classes:
+        raise SequencesError(f"{told.target[0]} should be labels, as in training")
+    index = {word: float(place) for place, word in enumerate(told.classes)}
+    places = np.array([index.get(word, NO_SUCH_CLASS) for word in target.classes] + [np.nan])
+    known = np.isfinite(values)
+    return places[np.where(known, values, len(target.classes)).astype(np.int64)]
 
 
 def joined(true: list[Numbers], predicted: list[Numbers], piece: list[Counts]) -> Outcomes:

@@ -1,6 +1,7 @@
 """A trained model of people's own sequences, with what was done to its inputs."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -42,7 +43,7 @@ class OwnModel(SequenceModel):
             (sequences), or (steps) of all sequences one after the other where there is an answer at
             every step. A forecast is (steps, horizon, columns): the values after each step.
         """
-        return np.concatenate([self.meaning(raw) for _, raw in self.answers(data)])
+        return np.concatenate([self.meaning(raw, some) for some, raw in self.answers(data)])
 
     def predict_proba(self, data: Any) -> NDArray[np.float64]:
         """(answers, classes): how probable each class is, in the order of
@@ -55,29 +56,31 @@ class OwnModel(SequenceModel):
         sequences = told.aligned(self.read(data))
         for first in range(0, len(sequences), BATCH):
             some = sequences.chosen(np.arange(first, min(first + BATCH, len(sequences))))
-            yield some, self._answers(torch.from_numpy(told.preparation.apply(some.values)), some)
+            yield some, self._answers(torch.from_numpy(told.inputs(some)), some)
 
-    def read(self, data: Any) -> Sequences:
-        """Data with the columns that the model was trained with; the target may be missing."""
+    def read(self, data: Any, with_answers: bool = False) -> Sequences:
+        """Data with the columns that the model was trained with; with the answers too, where the
+        model is to be compared with them."""
         if isinstance(data, Sequences):
             return data
         task: Any = None if self.record is None else self.record.settings.task
-        channels = tuple(channel.name for channel in self.understanding.preparation.channels)
-        roles = Roles(features=channels)
+        channels = tuple(channel.name for channel in self.understanding.channels)
+        target = self.understanding.target[0] if with_answers else ""
+        if self.understanding.problem == "forecast":
+            target = ""
+        roles = Roles(target=target, features=channels)
         if task is not None:
-            roles = Roles(task.sequence, task.time, features=channels)
+            roles = replace(roles, sequence=task.sequence, time=task.time)
         return read(data, roles, encoding=getattr(task, "encoding", "utf-8"))
 
-    def meaning(self, raw: NDArray[np.float32]) -> NDArray[Any]:
-        """What outputs of the readout say, as `predict` returns it."""
+    def meaning(self, raw: NDArray[np.float32], some: Sequences) -> NDArray[Any]:
+        """What outputs of the readout on some sequences say, as `predict` returns it."""
         told = self.understanding
         if told.classes:
             words: NDArray[Any] = np.array(told.classes)[raw.argmax(-1)]
             return words
-        numbers = told.numbers(raw)
-        if told.problem == "forecast":
-            return numbers.reshape(len(numbers), told.horizon, -1)
-        return numbers[:, 0]
+        numbers = told.numbers(raw, some)
+        return numbers if told.problem == "forecast" else numbers[:, 0]
 
     def probabilities(self, raw: NDArray[np.float32]) -> NDArray[np.float64]:
         """Of each class, from outputs of the readout."""
@@ -88,16 +91,19 @@ class OwnModel(SequenceModel):
         return found
 
     @torch.no_grad()
-    def _answers(self, steps: Tensor, some: Sequences) -> NDArray[np.float32]:
-        device = self.readout.weight.device
+    def _answers(self, steps: Tensor, some: Sequences) -> NDArray[Any]:
+        weight = self.readout.weight
         lengths = torch.from_numpy(some.lengths)
         padded = steps.new_zeros(int(lengths.max()), len(some), steps.shape[1])
         there = torch.arange(len(padded))[:, None] < lengths
         # In the order of sequences first, which is how the steps stand.
         padded.transpose(0, 1)[there.t()] = steps
         every_step = self.reads_every_step
-        output, _ = self(padded.to(device), lengths=None if every_step else lengths.to(device))
+        ends = None if every_step else lengths.to(weight.device)
+        output, _ = self(padded.to(weight), lengths=ends)
         if every_step:
-            output = output.transpose(0, 1)[there.t().to(device)]
-        found: NDArray[np.float32] = output.float().cpu().numpy()
+            output = output.transpose(0, 1)[there.t().to(weight.device)]
+        if output.dtype != torch.float64:
+            output = output.float()
+        found: NDArray[Any] = output.cpu().numpy()
         return found

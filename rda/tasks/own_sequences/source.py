@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,18 +13,27 @@ from torch.nn import functional as F
 
 from rda.sequences.dataset import Numbers, Sequences, SequencesError, Target
 from rda.sequences.describing import describe
+from rda.sequences.forecasting import (
+    RUNNING,
+    drifts,
+    forecast_columns,
+    last_known,
+    standards_of_changes,
+    with_changes,
+)
 from rda.sequences.preparing import prepared_for, standards
 from rda.sequences.problem import Divided, Pieces
 from rda.sequences.stored import digest
 from rda.sequences.understanding import Understanding
+from rda.settings import Recipe
+from rda.tasks.registry import TaskError
 from rda.tasks.shuffling import Shuffled
 from rda.tasks.task import Batch, Part, Source
+from rda.wording import printable
 
 if TYPE_CHECKING:
     from rda.tasks.own_sequences import OwnSequences
 
-BLOCK = 10
-"""Steps of a series whose forecasts count as one when the spread of errors is estimated."""
 NO_CLASS = -100
 """A target that does not count: cross_entropy ignores it. Missing numbers are NaN."""
 
@@ -36,14 +46,30 @@ class SequenceSource(Source):
         self.problem = task.problem
         self.sequences = sequences
         self.divided = Divided.of(sequences, task.division())
-        self.preparation = prepared_for(_training_steps(sequences, self.divided))
-        self._digest = digest(sequences)
-        inputs = self.preparation.apply(sequences.values)
-        self._inputs = torch.from_numpy(inputs).to(device)
         self.horizon = task.horizon if task.problem == "forecast" else 1
+        self._digest = digest(sequences)
+        read = self._as_read(sequences, task)
+        self.preparation = prepared_for(_training_steps(read, self.divided))
+        self._inputs = torch.from_numpy(self.preparation.apply(read.values)).to(device)
         self._answers_from(sequences, task)
         self._parts = {part: _to(pieces, device) for part, pieces in self.divided.parts.items()}
         self._shuffled = Shuffled(self.divided.count("train"), device)
+
+    def _as_read(self, sequences: Sequences, task: OwnSequences) -> Sequences:
+        """With the channels that a forecast is made from."""
+        self.drifting: tuple[str, ...] = ()
+        self.forecast_names: tuple[str, ...] = ()
+        if self.problem != "forecast":
+            return sequences
+        self.forecast = forecast_columns(sequences, task.target)
+        self.forecast_names = tuple(sequences.channels[i].name for i in self.forecast)
+        train = _training_steps(sequences, self.divided)
+        self.drifting = tuple(
+            name
+            for i, name in zip(self.forecast, self.forecast_names, strict=True)
+            if drifts(train.values[:, i], train.lengths)
+        )
+        return with_changes(sequences, self.forecast_names, self.drifting)
 
     def _answers_from(self, sequences: Sequences, task: OwnSequences) -> None:
         """Targets as tensors: (sequences) or (steps), and (steps, columns) for a forecast."""
@@ -51,11 +77,15 @@ class SequenceSource(Source):
         self.classes: tuple[str, ...] = ()
         self.mean, self.deviation = np.zeros(1), np.ones(1)
         if self.problem == "forecast":
-            self.forecast = _forecast_columns(sequences, task.target)
-            self.mean = np.array([self.preparation.means[i] for i in self.forecast])
-            self.deviation = np.array([self.preparation.deviations[i] for i in self.forecast])
-            raw = sequences.values[:, self.forecast]
-            self._answers = torch.from_numpy((raw - self.mean) / self.deviation)
+            levels = sequences.values[:, self.forecast]
+            self._answers = torch.from_numpy(np.where(np.isfinite(levels), levels, np.nan))
+            lasts = [last_known(column, sequences.lengths) for column in levels.T]
+            self.last = np.stack(lasts, 1)
+            self._last = torch.from_numpy(self.last).to(self.device)
+            train = _training_steps(sequences, self.divided)
+            self.mean, self.deviation = standards_of_changes(
+                train.values[:, self.forecast], train.lengths, self.horizon
+            )
         elif target is None:
             raise SequencesError("there is no target to learn")
         elif target.classes:
@@ -71,13 +101,11 @@ class SequenceSource(Source):
             self.mean, self.deviation = np.array([mean]), np.array([deviation])
             numbers = np.where(np.isfinite(target.values), target.values, np.nan)
             self._answers = torch.from_numpy((numbers - mean) / deviation)
-        if not self.classes:
+        if not self.classes and self.problem != "forecast":
             self._answers = self._answers.float()
         self._answers = self._answers.to(self.device)
         self._weights = self._class_weights() if task.balanced and self.classes else None
-        self._scale = (
-            torch.from_numpy(np.tile(self.deviation, self.horizon)).float().to(self.device)
-        )
+        self._scale = torch.from_numpy(self.deviation).float().to(self.device)
 
     def training_answers(self) -> Numbers:
         """Those of the training part that are there."""
@@ -88,7 +116,8 @@ class SequenceSource(Source):
         assert target is not None
         chosen = self.sequences.steps_of(members) if target.every_step else members
         values = target.values[chosen]
-        return values[np.isfinite(values)]
+        found: Numbers = values[np.isfinite(values)]
+        return found
 
     def _class_weights(self) -> Tensor:
         counts = np.bincount(self.training_answers().astype(int), minlength=len(self.classes))
@@ -117,8 +146,12 @@ class SequenceSource(Source):
 
     def evaluation(self, part: Part, batch_size: int) -> Iterator[Batch]:
         order = torch.arange(self.divided.count(part), device=self.device)
-        for some in order.split(batch_size):
+        for some in order.split(batch_size) if len(order) else ():
             yield self._batch(part, some)
+
+    def check(self, recipe: Recipe) -> None:
+        if recipe.evaluate_every and not self.divided.count("validation"):
+            raise TaskError("evaluate_every should be 0 without a part that validates")
 
     def _batch(self, part: str, chosen: Tensor) -> Batch:
         """Pieces side by side; beyond the end of one its last step is repeated and not scored."""
@@ -138,13 +171,17 @@ class SequenceSource(Source):
         return Batch(inputs, self._answers[steps].masked_fill(~scored, nothing))
 
     def _ahead(self, steps: Tensor, scored: Tensor, limits: Tensor) -> Tensor:
-        """The next values of each step, (time, batch, horizon x columns); NaN beyond the end."""
+        """What the next values of each step are above its last one, in their deviations: (time,
+        batch, horizon x columns); NaN beyond the end."""
         pieces = []
         for ahead in range(1, self.horizon + 1):
             there = scored & (steps + ahead < limits)
             values = self._answers[(steps + ahead).clamp(max=len(self._answers) - 1)]
-            pieces.append(values.masked_fill(~there[..., None], torch.nan))
-        return torch.cat(pieces, -1)
+            pieces.append((values - self._last[steps]).masked_fill(~there[..., None], torch.nan))
+        mean, deviation = (
+            torch.from_numpy(each).to(self.device) for each in (self.mean, self.deviation)
+        )
+        return ((torch.cat(pieces, -1) - mean) / deviation).float()
 
     def losses(self, prediction: Tensor, target: Tensor) -> Tensor:
         """Cross-entropy, or the squared error; those of missing answers are 0, and the others are
@@ -177,36 +214,26 @@ class SequenceSource(Source):
         """Where a batch has an answer, and not padding or a missing one."""
         return (target != NO_CLASS) if self.classes else ~target.isnan()
 
-    def blocks(self, t: Any, series: Any) -> Any:
-        """The number of the stretch of time in which a forecast is made: errors of neighbouring
-        steps are alike, and must not be taken for independent ones."""
-        return series * (1 << 40) + t // max(self.horizon, BLOCK)
-
-    def units(self, target: Tensor, there: Tensor) -> tuple[Numbers, Numbers]:
-        """Deviation and mean of each answer of a batch that is there: its own unit."""
-        size = target.shape[-1] if self.problem == "forecast" else 1
-        found = []
-        for part in (self.deviation, self.mean):
-            whole = torch.from_numpy(np.tile(part, self.horizon))
-            found.append((whole if size > 1 else whole[:1]).expand(target.shape)[there].numpy())
-        return found[0], found[1]
-
     @property
     def understanding(self) -> Understanding:
         """What a model must know to be used on other data."""
         target = self.sequences.target
-        if self.problem == "forecast":
-            names = tuple(self.sequences.channels[i].name for i in self.forecast)
-        else:
-            names = (target.name if target is not None else "",)
+        names = self.forecast_names or (target.name if target is not None else "",)
         return Understanding(
             self.problem, self.preparation, names, self.classes,
             tuple(self.mean.tolist()), tuple(self.deviation.tolist()), self.horizon,
+            self.drifting,
         )  # fmt: skip
 
     def told(self) -> list[str]:
         """What was understood of the data, in lines."""
-        return describe(self.sequences, self.divided, self.problem, self.preparation)
+        lines = describe(self.sequences, self.divided, self.problem, self.preparation)
+        if self.drifting:
+            lines.append(
+                f"no level that comes back: {', '.join(map(printable, self.drifting))}; read as "
+                f"the distance from the mean of the last {RUNNING} steps"
+            )
+        return lines
 
     def facts(self) -> dict[str, Any]:
         return {"sequences": self.understanding.to_facts(), "sha256": self._digest}
@@ -220,14 +247,14 @@ class SequenceSource(Source):
 
 def _training_steps(sequences: Sequences, divided: Divided) -> Sequences:
     """What statistics may be taken from: for a forecast, the steps before those that validate."""
-    pieces = divided.parts["train"]
-    if divided.members["train"] is not divided.members["test"]:
-        return sequences.chosen(divided.members["train"])
-    used = np.zeros(len(sequences.values), dtype=bool)
-    for start, length in zip(pieces.starts, pieces.lengths, strict=True):
-        used[start : start + length] = True
-    lengths = np.array([int(used.sum())], dtype=np.int64)
-    return Sequences(sequences.values[used], lengths, sequences.channels, ("train",))
+    members = divided.members["train"]
+    if members is not divided.members["test"]:
+        return sequences.chosen(members)
+    series = replace(sequences, target=None).chosen(members)
+    ends = np.unique(divided.parts["train"].limits) - sequences.starts[members]
+    steps = np.concatenate([np.arange(length) for length in series.lengths])
+    used = steps < np.repeat(ends, series.lengths)
+    return replace(series, values=series.values[used], lengths=ends)
 
 
 def _check_classes(target: Target, known: Numbers) -> None:
@@ -237,22 +264,6 @@ def _check_classes(target: Target, known: Numbers) -> None:
         raise SequencesError(
             f"{target.name} has one class in the training part: there is nothing to tell apart"
         )
-
-
-def _forecast_columns(sequences: Sequences, asked: str) -> list[int]:
-    names = [channel.name for channel in sequences.channels]
-    wanted = [part.strip() for part in asked.split(",") if part.strip()]
-    for name in wanted:
-        if name not in names:
-            raise SequencesError(f"{name} should be one of {', '.join(names[:20])}")
-    found = [
-        i
-        for i, channel in enumerate(sequences.channels)
-        if (channel.name in wanted if wanted else not channel.categories)
-    ]
-    if not found or any(sequences.channels[i].categories for i in found):
-        raise SequencesError("only columns of numbers can be forecast")
-    return found
 
 
 def _to(pieces: Pieces, device: torch.device) -> tuple[Tensor, ...]:

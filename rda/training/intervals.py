@@ -1,0 +1,118 @@
+"""How far a forecast may be off: the errors that its model made on the validation part."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from rda.files import write_atomically
+from rda.sequences.dataset import Numbers, Sequences
+from rda.sequences.forecasting import Backtest, next_values
+from rda.tasks.own_sequences.source import SequenceSource
+from rda.training.loading import load
+from rda.training.outcomes import sequences_of
+from rda.training.own_model import OwnModel
+from rda.training.record import Record
+
+INTERVALS = "intervals.json"
+LEVEL = 0.9
+"""The share of values that an interval is meant to hold."""
+
+
+def intervals_of(record: Record) -> Numbers:
+    """(horizon, columns): how far to either side of a forecast nine of ten values lie.
+
+    A quantile of the absolute errors on the validation part, at each number of steps ahead. Read,
+    or found from the data of the run and written beside its record.
+    """
+    found = read_intervals(record)
+    if found is not None:
+        return found
+    model, source = _model_and_source(record)
+    validated, scored_from = sequences_of(source, "validation")
+    predicted, true = _forecasts(model, validated, scored_from)
+    errors = np.abs(predicted - true)
+    _, horizon, columns = errors.shape
+    margins: Numbers = np.array(
+        [[_quantile(errors[:, ahead, i]) for i in range(columns)] for ahead in range(horizon)]
+    )
+    content = {"step": record.status.best_step, "level": LEVEL, "margins": margins.tolist()}
+    write_atomically(record.folder / INTERVALS, json.dumps(content).encode())
+    return margins
+
+
+def read_intervals(record: Record) -> Numbers | None:
+    """Those that were written for the weights of this run; None where there are none."""
+    path = Path(record.folder / INTERVALS)
+    try:
+        found = json.loads(path.read_text())
+        if found["step"] == record.status.best_step:
+            return np.array(found["margins"], dtype=np.float64)
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return None
+
+
+def backtest_of(record: Record, shown_before: int = 2) -> list[Backtest]:
+    """What the model forecasts of the test part of the first series, column by column."""
+    margins = intervals_of(record)
+    model, source = _model_and_source(record)
+    tested, scored_from = sequences_of(source, "test")
+    predicted, true = _forecasts(model, tested, scored_from)
+    inside = np.abs(predicted - true) <= margins
+    known = np.isfinite(true)
+    start, length = int(scored_from[0]), int(tested.lengths[0])
+    horizon, found = source.horizon, []
+    before = min(max(shown_before * horizon, length - start), start + 1)
+    origins = range(start, length - 1, horizon)
+    for place, (i, name) in enumerate(zip(source.forecast, source.forecast_names, strict=True)):
+        levels = tested.values[:length, i]
+        said = np.concatenate(
+            [predicted[t, : min(horizon, length - 1 - t), place] for t in origins]
+        )
+        margin = np.concatenate([margins[: min(horizon, length - 1 - t), place] for t in origins])
+        there = known[..., place]
+        found.append(
+            Backtest(
+                name,
+                levels[start + 1 - before : start + 1].tolist(),
+                levels[start + 1 :].tolist(),
+                said.tolist(),
+                (said - margin).tolist(),
+                (said + margin).tolist(),
+                [t - start for t in origins],
+                float(inside[..., place][there].mean()) if there.any() else float("nan"),
+            )
+        )
+    return found
+
+
+def _model_and_source(record: Record) -> tuple[OwnModel, SequenceSource]:
+    source = record.settings.task.open(torch.device("cpu"))
+    model = load(record.folder)
+    assert isinstance(source, SequenceSource)
+    assert isinstance(model, OwnModel)
+    return model, source
+
+
+def _forecasts(model: OwnModel, sequences: Sequences, scored_from: Any) -> tuple[Numbers, Numbers]:
+    """(steps, horizon, columns) predicted and true; NaN where nothing is scored."""
+    predicted = model.predict(sequences)
+    told = model.understanding
+    names = [channel.name for channel in sequences.channels]
+    levels = sequences.values[:, [names.index(name) for name in told.target]]
+    true = next_values(levels, sequences.lengths, told.horizon)
+    steps = np.concatenate([np.arange(length) for length in sequences.lengths])
+    true[steps < np.repeat(scored_from, sequences.lengths)] = np.nan
+    return predicted, true
+
+
+def _quantile(errors: Numbers) -> float:
+    """With one error more than there are, so that few errors do not promise too much."""
+    known = np.sort(errors[np.isfinite(errors)])
+    if not len(known):
+        return float("inf")
+    place = int(np.ceil((len(known) + 1) * LEVEL)) - 1
+    return float(known[min(place, len(known) - 1)])
