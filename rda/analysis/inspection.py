@@ -77,5 +77,5 @@ def read(folder: Path) -> Inspection | None:
         return Inspection(**{name: content[name] for name in known})
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+    except (OSError, ValueError, AttributeError, TypeError, RecursionError) as error:
         raise RecordError(f"{path} cannot be read: {error}") from error

@@ -156,8 +156,13 @@ def season_of(source: SequenceSource) -> int:
     below = np.flatnonzero(alike < 0)  # a level that changes slowly is like itself at small lags
     if not len(below):
         return 1
-    best = int(below[0] + alike[below[0] :].argmax())
-    return best + 1 if alike[best] > ALIKE else 1
+    later = alike[below[0] :]
+    if later.max() <= ALIKE:
+        return 1
+    # Two seasons before is as much alike as one: the first peak that is nearly as high counts.
+    first = int(np.argmax(later > 0.9 * later.max()))
+    peak = first + int(later[first : first + max(first, 1)].argmax())
+    return int(below[0]) + peak + 1
 
 
 def _repeated(source: SequenceSource, season: int) -> Outcomes:

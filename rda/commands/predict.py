@@ -21,7 +21,8 @@ SUMMARY = "what a model of your own sequences says about others, as a table"
 DESCRIPTION = """\
 Let the model of a run of `rda train --data` read other sequences, and write what it predicts as a
 table: a row for each sequence in the order of the data, or for each step, with the label and how
-probable each class is, or with the number. A forecast has a row for each of the next steps.
+probable each class is, or with the number. A forecast has a row for each of the next steps, with
+the interval that held nine of ten values of the validation part.
 """
 EXAMPLES = """\
 Examples:
@@ -90,9 +91,11 @@ def load_own_model(name: str, runs: Path, device: str) -> "OwnModel":
 
 def _rows(model: "OwnModel", data: str) -> Iterator[list[Any]]:
     """The table, a row at a time."""
-    told = model.understanding
+    told, margins = model.understanding, None
     if told.problem == "forecast":
-        yield ["sequence", "ahead", *told.target]
+        margins = _margins(model)
+        bounds = [f"{name} {end}" for name in told.target for end in ("low", "high")]
+        yield ["sequence", "ahead", *told.target, *(bounds if margins is not None else [])]
     else:
         steps = ["step"] if told.every_step else []
         yield ["sequence", *steps, told.target[0], *(f"p({word})" for word in told.classes)]
@@ -101,7 +104,14 @@ def _rows(model: "OwnModel", data: str) -> Iterator[list[Any]]:
         if told.problem == "forecast":
             for name, end in zip(some.ids, some.lengths.cumsum() - 1, strict=True):
                 for ahead, values in enumerate(said[end], 1):
-                    yield [name, ahead, *(_shown(value) for value in values)]
+                    ends: Any = []
+                    if margins is not None:
+                        margin = margins[ahead - 1]
+                        ends = [
+                            end for pair in zip(values - margin, values + margin, strict=True)
+                            for end in pair
+                        ]  # fmt: skip
+                    yield [name, ahead, *(_shown(value) for value in (*values, *ends))]
             continue
         chances: Any = model.probabilities(raw) if told.classes else [[]] * len(said)
         where: list[list[Any]] = [[name] for name in some.ids]
@@ -113,6 +123,13 @@ def _rows(model: "OwnModel", data: str) -> Iterator[list[Any]]:
             ]
         for place, answer, row in zip(where, said, chances, strict=True):
             yield [*place, _shown(answer), *(f"{chance:.6f}" for chance in row)]
+
+
+def _margins(model: "OwnModel") -> Any:
+    """How far to either side of a forecast nine of ten values lie; None where that is not known."""
+    from rda.training.intervals import read_intervals
+
+    return None if model.record is None else read_intervals(model.record)
 
 
 def _shown(answer: Any) -> str:

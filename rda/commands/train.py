@@ -17,6 +17,7 @@ from rda.commands.training import (
     unit_list,
 )
 from rda.labels import COMPARED
+from rda.training.record import Record
 from rda.training.settings import RunSettings, default_name
 from rda.training.settings_file import SettingsError, read_settings
 from rda.training.status import EXIT_CODES
@@ -73,9 +74,18 @@ def run(asked: argparse.Namespace, command: str) -> int:
         progress.say(line)
     record = train_one(settings, machine, place, name, files, progress, command)
     status = record.status
+    _keep_intervals(record)
     progress.say(outcome(settings.unit, status))
     progress.say(f"the record is in {record.folder}; {show_command(record.folder)} draws its curve")
     return EXIT_CODES[status.state]
+
+
+def _keep_intervals(record: Record) -> None:
+    """How far a forecast may be off is found where its data is at hand."""
+    if getattr(record.settings.task, "problem", "") == "forecast" and record.status.best_step:
+        from rda.training.intervals import intervals_of
+
+        intervals_of(record)
 
 
 def _one_unit(asked: argparse.Namespace) -> str:

@@ -75,7 +75,7 @@ def table(scored: Sequence[Scored], metric: str) -> tuple[tuple[str, ...], tuple
     """Columns and rows: score, size, learning rate, time."""
     columns = (
         f"test {'accuracy' if metric == 'accuracy' else 'error'}", "learning rate",
-        "time of a run", "speed", "runs", "weights", "units", "memory of a step",
+        "time of a run", "speed", "runs", "weights", "units", "memory",
     )  # fmt: skip
     colours = _colours([one for one in scored if one.records])
     rows = []

@@ -1,7 +1,6 @@
 """How far a forecast may be off: the errors that its model made on the validation part."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -45,7 +44,7 @@ def intervals_of(record: Record) -> Numbers:
 
 def read_intervals(record: Record) -> Numbers | None:
     """Those that were written for the weights of this run; None where there are none."""
-    path = Path(record.folder / INTERVALS)
+    path = record.folder / INTERVALS
     try:
         found = json.loads(path.read_text())
         if found["step"] == record.status.best_step:

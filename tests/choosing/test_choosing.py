@@ -8,7 +8,7 @@ import torch
 from made_data import waves, write_csv
 
 from rda.choosing.baselines import baselines_of, season_of
-from rda.choosing.contest import on_equal_terms, parameters
+from rda.choosing.contest import kept_bytes, on_equal_terms, parameters, resized
 from rda.choosing.statistics import difference, interval, per_piece, wilson
 from rda.choosing.terms import Terms
 from rda.choosing.verdict import entry_of, verdict
@@ -16,6 +16,7 @@ from rda.cli import main
 from rda.sequences.dataset import Target, from_arrays
 from rda.sequences.stored import hold
 from rda.training.outcomes import Outcomes
+from rda.training.record import Record
 from rda.training.settings import settings_for
 
 CPU = torch.device("cpu")
@@ -97,11 +98,41 @@ def test_all_models_have_nearly_as_many_weights():
     assert len({run.recipe.hidden_size for run in equal}) == 1
 
 
+def test_other_sizes_match_those_of_the_first_unit():
+    source = source_of(waves(60))
+    first, other = (
+        settings_for("sequences", unit, False, {"data": hold(waves(60)), "steps": 10})
+        for unit in ("RDA-exp-tanh", "LSTM")
+    )
+    small, matched = (resized(run, first, 16, Terms(), source) for run in (first, other))
+    assert small.recipe.hidden_size == 16
+    assert parameters(matched, source) == pytest.approx(parameters(small, source), rel=0.1)
+    assert resized(other, first, 16, Terms(equal="units"), source).recipe.hidden_size == 16
+    assert kept_bytes(matched, source) > 4 * 16 * 15 * 8  # at least h of each step of each row
+
+
+def test_runs_that_have_had_their_minutes_get_no_more(tmp_path, monkeypatch):
+    path = write_csv(tmp_path / "a.csv", waves(40))
+    line = ["compare", "--data", str(path), "RWA", "--steps", "100000", "--hidden-size", "4"]
+    line += ["--seeds", "1", "--rates", "0.01", "--sizes", "", "--minutes", "0.01"]
+    line += ["--evaluate-every", "5", "--runs-dir", str(tmp_path / "runs")]
+    assert main(line) == 0
+    (run,) = (tmp_path / "runs").glob("sequences-*")
+    before = Record(run).status
+    assert before.state == "stopped"
+    assert main(line) == 0
+    assert Record(run).status == before
+
+
 def test_terms_that_make_no_sense_are_refused():
     with pytest.raises(ValueError, match="rates should be numbers"):
         Terms(rates="fast")
     with pytest.raises(ValueError, match="seeds should be 1 or more"):
         Terms(seeds=0)
+    for sizes in ("large", "0", "8,-1", "1.5"):
+        with pytest.raises(ValueError, match="sizes should be whole numbers from 1"):
+            Terms(sizes=sizes)
+    assert Terms(sizes="").hidden_sizes == ()
 
 
 def entry(name, right, records=("a record",)):
@@ -129,6 +160,7 @@ def test_the_command_compares_and_does_not_train_twice(tmp_path, capsys):
     path = write_csv(tmp_path / "a.csv", waves(40))
     line = ["compare", "--data", str(path), "RWA", "GRU", "--steps", "4", "--hidden-size", "4"]
     line += ["--seeds", "2", "--rates", "0.01,0.003", "--runs-dir", str(tmp_path / "runs")]
+    line += ["--sizes", "8"]
     assert main(line) == 0
     assert "has the best accuracy on the test part" in " ".join(capsys.readouterr().out.split())
     (page,) = (tmp_path / "runs").glob("compare-*/index.html")
@@ -136,7 +168,7 @@ def test_the_command_compares_and_does_not_train_twice(tmp_path, capsys):
     for words in ("Which unit suits a.csv", "logistic regression", "RWA", "GRU", "40 sequences"):
         assert words in text
     runs = sorted((tmp_path / "runs").glob("sequences-*/metrics.jsonl"))
-    assert len(runs) == 6
+    assert len(runs) == 2 * (2 + 1 + 1)
     before = [run.stat().st_mtime_ns for run in runs]
     assert main(line) == 0
     assert [run.stat().st_mtime_ns for run in runs] == before
@@ -152,6 +184,7 @@ def test_the_command_compares_numbers_too(tmp_path, capsys):
     path.write_text("\n".join(rows).replace("np.float64(", "").replace(")", ""))
     line = ["compare", "--data", str(path), "RWA", "--steps", "4", "--hidden-size", "4"]
     line += ["--seeds", "1", "--rates", "0.01", "--runs-dir", str(tmp_path / "runs")]
+    line += ["--sizes", ""]
     assert main(line) == 0
     assert "mean absolute error" in capsys.readouterr().out.replace("\n", " ")
     (page,) = (tmp_path / "runs").glob("compare-*/index.html")

@@ -102,7 +102,7 @@ def test_the_bits_are_told_even_where_the_page_cannot_be_written(runs, capsys, t
         ("generate mine --temperature -1", "temperature should be 0 or more"),
         ("generate mine --top-p 0", "top_p should be above 0"),
         ("generate mine --length x", "--length"),
-        ("evaluate mine", "needs a text: --file"),
+        ("evaluate mine", "needs a text, --file other.txt, or sequences"),
         ("evaluate mine --file nowhere", "there is no file nowhere"),
         ("evaluate other --file nowhere", "was trained on addition"),
         ("evaluate mine --file {empty}", "nothing to evaluate"),

@@ -1,0 +1,139 @@
+"""rda evaluate, inspect and predict on sequences of one's own, as a person uses them."""
+
+import csv
+import json
+import re
+
+import numpy as np
+import pytest
+from made_data import waves, write_csv
+
+from rda.analysis.inspection import read
+from rda.analysis.looking import inspect_row
+from rda.cli import main
+from rda.sequences import SequencesError
+from rda.training.intervals import backtest_of, intervals_of
+from rda.training.record import Record
+
+SIZES = ["--hidden-size", "8", "--threads", "1", "--device", "cpu"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    found = tmp_path_factory.mktemp("sequences")
+    write_csv(found / "train.csv", waves(60))
+    write_csv(found / "other.csv", waves(24, seed=5))
+    runs = ["--runs-dir", str(found / "runs")]
+    label = ["train", "--data", str(found / "train.csv"), "RDA-exp-tanh", "--name", "label"]
+    assert main([*label, "--steps", "150", "--learning-rate", "0.01", *SIZES, *runs]) == 0
+    t = np.arange(360)
+    series = 5 + 0.02 * t + np.sin(2 * np.pi * t / 12)
+    rows = "".join(f"{day},{value:.6f}\n" for day, value in enumerate(series))
+    (found / "series.csv").write_text("t,load\n" + rows)
+    line = ["train", "--data", str(found / "series.csv"), "RWA", "--name", "series"]
+    more = ["--horizon", "3", "--window", "40", "--steps", "60", "--learning-rate", "0.01"]
+    assert main([*line, *more, *SIZES, *runs]) == 0
+    lstm = ["train", "--data", str(found / "train.csv"), "LSTM", "--steps", "3", "--name", "lstm"]
+    assert main([*lstm, *SIZES, *runs]) == 0
+    return found
+
+
+def run(folder, *line):
+    return main([*line, "--runs-dir", str(folder / "runs")])
+
+
+def test_a_model_is_scored_on_other_data(folder, capsys):
+    page = folder / "page.html"
+    assert (
+        run(folder, "evaluate", "label", "--data", str(folder / "other.csv"), "--page", str(page))
+        == 0
+    )
+    told = " ".join(capsys.readouterr().out.split())
+    found = re.search(r"accuracy of label: ([\d.]+) \(.*\) on 24 answers of 24 sequences", told)
+    assert float(found[1]) > 0.9
+    text = page.read_text()
+    for words in ("RDA-exp-tanh on other.csv", "Which classes are taken for which", "fast", "slow"):
+        assert words in text
+
+
+def test_classes_that_training_has_not_seen_count_as_wrong(folder, capsys, tmp_path):
+    text = (folder / "other.csv").read_text().replace("slow", "still")
+    (tmp_path / "odd.csv").write_text(text)
+    page = tmp_path / "page.html"
+    assert (
+        run(folder, "evaluate", "label", "--data", str(tmp_path / "odd.csv"), "--page", str(page))
+        == 0
+    )
+    told = " ".join(capsys.readouterr().out.split())
+    assert "12 answers of classes that training has not seen" in told
+    assert float(re.search(r"label: ([\d.]+)", told)[1]) <= 0.5
+    assert "<td>still</td>" in page.read_text()
+
+
+def test_a_forecast_is_scored_and_has_intervals(folder, capsys, tmp_path):
+    page = tmp_path / "page.html"
+    series = str(folder / "series.csv")
+    assert run(folder, "evaluate", "series", "--data", series, "--page", str(page)) == 0
+    assert "mean absolute error of load" in " ".join(capsys.readouterr().out.split())
+    assert run(folder, "predict", "series", "--data", series) == 0
+    rows = list(csv.reader(capsys.readouterr().out.splitlines()))
+    assert rows[0] == ["sequence", "ahead", "load", "load low", "load high"]
+    assert [row[1] for row in rows[1:]] == ["1", "2", "3"]
+    for row in rows[1:]:
+        value, low, high = map(float, row[2:])
+        assert low < value < high
+
+
+def test_intervals_hold_what_they_promise_and_are_kept_with_the_run(folder):
+    record = Record(folder / "runs" / "series")
+    margins = intervals_of(record)
+    assert margins.shape == (3, 1)
+    assert json.loads((record.folder / "intervals.json").read_text())["level"] == 0.9
+    (found,) = backtest_of(record)
+    assert found.column == "load"
+    assert len(found.true) == len(found.predicted) == len(found.low) == 54
+    assert found.made_at == list(range(0, 54, 3))
+    widths = (np.array(found.high) - found.low) / 2
+    np.testing.assert_allclose(widths, np.resize(margins[:, 0], 54), rtol=1e-9)
+
+
+def test_a_sequence_of_ones_own_is_looked_at(folder, capsys):
+    line = ["inspect", "label", "--data", str(folder / "other.csv"), "--row", "3"]
+    assert run(folder, *line) == 0
+    told = capsys.readouterr().out
+    assert "sequence s3 of" in told
+    assert "the model says label: slow" in told
+    found = read(folder / "runs" / "label")
+    assert found.sequence == "s3"
+    assert set(found.inputs) == {"a", "b"}
+    assert len(found.inputs["a"]) == found.steps == len(found.final_share)
+    assert sum(found.final_share) == pytest.approx(1.0, abs=1e-3)
+    assert (folder / "runs" / "label" / "inspection.png").read_bytes()[1:4] == b"PNG"
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (["inspect", "label", "--data", "other.csv", "--row", "24"], "row should be from 0 to 23"),
+        (["inspect", "lstm", "--data", "other.csv"], "LSTM has no attention"),
+        (["evaluate", "label"], "needs a text, --file other.txt, or sequences, --data FILE"),
+        (["evaluate", "label", "--data", "other.csv", "--file", "x"], "needs a text"),
+        (["evaluate", "--data", "other.csv"], "needs a run of rda train --data"),
+        (["evaluate", "label", "--data", "none.csv"], "there is no file none.csv"),
+        (["evaluate", "label", "--data", "series.csv"], "unknown column 'label'"),
+        (["evaluate", "none", "--data", "other.csv"], "unknown run 'none'"),
+    ],
+)
+def test_what_cannot_be_done_is_one_line(folder, capsys, monkeypatch, line, message):
+    monkeypatch.chdir(folder)
+    assert run(folder, *line) == 2
+    told = capsys.readouterr().err
+    assert message in told
+    assert told.count("\n") == 1
+
+
+def test_rows_are_looked_at_from_python_too(folder):
+    found = inspect_row(folder / "runs" / "label", folder / "other.csv", 1)
+    assert found.sequence == "s1"
+    with pytest.raises(SequencesError, match="row should be from 0"):
+        inspect_row(folder / "runs" / "label", folder / "other.csv", -1)
