@@ -4,6 +4,7 @@ import csv
 from dataclasses import replace
 
 import numpy as np
+import pandas
 import pytest
 import torch
 from made_data import waves, write_csv, write_npz, write_ts
@@ -109,6 +110,9 @@ def test_a_run_is_the_same_through_every_kind_of_file(tmp_path):
         write_npz(tmp_path / "a.npz", sequences),
         hold(sequences),
     )
+    table = pandas.read_csv(files[0])
+    table.to_parquet(tmp_path / "a.parquet")
+    files += tmp_path / "a.parquet", hold(rda.sequences.read(table))
     steppers = [build_stepper(settings(file), CPU) for file in files]
     rows = []
     for stepper in steppers:
