@@ -105,7 +105,8 @@ def _regression(source: SequenceSource) -> Numbers:
     with torch.no_grad():
         answers = predict(test)
     found = answers.argmax(-1) if source.classes else answers[:, 0] * unit + centre
-    return found.double().numpy()[kept]
+    predicted: Numbers = found.double().numpy()[kept]
+    return predicted
 
 
 def _value_before(source: SequenceSource) -> Outcomes:

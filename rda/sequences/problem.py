@@ -84,8 +84,10 @@ def _by_time(sequences: Sequences, shares: Shares, horizon: int, window: int) ->
     What is forecast belongs to one part alone. What is read to forecast it may lie before.
     """
     lengths, starts = sequences.lengths, sequences.starts
-    test = np.maximum((lengths * shares.test).astype(np.int64), horizon)
-    validation = np.maximum((lengths * shares.validation).astype(np.int64), horizon)
+    test, validation = (
+        np.maximum((lengths * share).astype(np.int64), horizon if share else 0)
+        for share in (shares.test, shares.validation)
+    )
     train = lengths - test - validation
     long_enough = train > horizon
     if not long_enough.any():
@@ -100,8 +102,13 @@ def _by_time(sequences: Sequences, shares: Shares, horizon: int, window: int) ->
         firsts = {*range(0, end - size + 1, max(size // 4, 1)), end - size}
         rows["train"] += [(start + first, size, 0, start + end) for first in sorted(firsts)]
         for part, more in (("validation", validation[i]), ("test", test[i])):
+            if not more:
+                continue
             # The forecast made at step t is of the steps t + 1 to t + horizon.
             rows[part].append((start, end + int(more), end - 1, start + end + int(more)))
             end += int(more)
-    parts = {part: Pieces(*np.array(some, dtype=np.int64).T) for part, some in rows.items()}
+    parts = {
+        part: Pieces(*np.array(some, dtype=np.int64).reshape(-1, 4).T)
+        for part, some in rows.items()
+    }
     return Divided(parts, dict.fromkeys(PARTS, members.astype(np.int64)))

@@ -10,23 +10,30 @@ from rda.sequences.dataset import Counts, Sequences, SequencesError
 How = Literal["auto", "stratified", "random", "group", "time"]
 Parts = dict[str, Counts]
 """The numbers of the sequences in "train", "validation" and "test"."""
+WORDS = ("no", "one", "two", "three")
 
 
 @dataclass(frozen=True)
 class Shares:
-    """How much of the sequences validates and tests."""
+    """How much of the sequences validates and tests; 0 for a part that there shall not be."""
 
     validation: float = 0.15
     test: float = 0.15
 
     def __post_init__(self) -> None:
         for name in ("validation", "test"):
-            if not 0 < getattr(self, name) < 0.9:
+            if not 0 <= getattr(self, name) < 0.9:
                 raise SequencesError(
-                    f"{name} should be a share between 0 and 0.9, got {getattr(self, name)}"
+                    f"{name} should be a share from 0 to below 0.9, got {getattr(self, name)}"
                 )
         if self.validation + self.test > 0.9:
             raise SequencesError("validation and test should leave a tenth or more to train with")
+
+    @property
+    def parts(self) -> list[str]:
+        """What is done with the parts that there are."""
+        validates, tests = bool(self.validation), bool(self.test)
+        return ["train"] + ["validate"] * validates + ["test"] * tests
 
 
 def kind_of_split(sequences: Sequences, how: How) -> How:
@@ -47,9 +54,10 @@ def split(sequences: Sequences, how: How, shares: Shares, seed: int = 0) -> Part
     "time" takes the order of the data: its last sequences test, those before validate.
     """
     count = len(sequences)
-    if count < 3:
+    if count < len(shares.parts):
         raise SequencesError(
-            f"three sequences or more can be split to train, validate and test, got {count}"
+            f"{WORDS[len(shares.parts)]} sequences or more can be split to "
+            f"{' and '.join(shares.parts)}, got {count}"
         )
     how = kind_of_split(sequences, how)
     generator = np.random.Generator(np.random.PCG64(seed))
@@ -65,10 +73,10 @@ def split(sequences: Sequences, how: How, shares: Shares, seed: int = 0) -> Part
 
 
 def _cut(order: Counts, shares: Shares) -> Parts:
-    """The first train, the next validate, the last test; at least one in each."""
+    """The first train, the next validate, the last test; at least one in each that there is."""
     count = len(order)
-    test = max(round(count * shares.test), 1)
-    validation = max(round(count * shares.validation), 1)
+    test = max(round(count * shares.test), 1) if shares.test else 0
+    validation = max(round(count * shares.validation), 1) if shares.validation else 0
     train = max(count - test - validation, 1)
     return {
         "train": order[:train],
@@ -81,25 +89,33 @@ def _by_group(sequences: Sequences, shares: Shares, generator: np.random.Generat
     if sequences.groups is None:
         raise SequencesError("a split by group needs a column that names the groups: group")
     groups = np.unique(sequences.groups)
-    if len(groups) < 3:
-        raise SequencesError(f"a split by group needs three groups or more, got {len(groups)}")
+    needed = len(shares.parts)
+    if len(groups) < needed:
+        raise SequencesError(
+            f"a split by group needs {WORDS[needed]} groups or more, got {len(groups)}"
+        )
     chosen = _cut(generator.permutation(groups), shares)
     return {name: np.flatnonzero(np.isin(sequences.groups, some)) for name, some in chosen.items()}
 
 
 def _stratified(sequences: Sequences, shares: Shares, generator: np.random.Generator) -> Parts:
-    """Each part gets its share of each class; classes of one or two sequences only train."""
+    """Each part gets its share of each class; classes with too few sequences only train."""
     target = sequences.target
     if target is None or not target.classes or target.every_step:
         raise SequencesError("a stratified split needs a label for each sequence")
-    pieces: dict[str, list[Counts]] = {"train": [], "validation": [], "test": []}
+    needed = len(shares.parts)
+    none = np.empty(0, dtype=np.int64)
+    pieces: dict[str, list[Counts]] = {"train": [none], "validation": [none], "test": [none]}
     for label in np.unique(target.values):
         members = generator.permutation(np.flatnonzero(target.values == label))
-        if len(members) < 3:
+        if len(members) < needed:
             pieces["train"].append(members)
             continue
         for name, some in _cut(members, shares).items():
             pieces[name].append(some)
-    if not pieces["test"]:
-        raise SequencesError("no class has three sequences, so none is left to test with")
-    return {name: np.concatenate(some) for name, some in pieces.items()}
+    parts = {name: np.concatenate(some) for name, some in pieces.items()}
+    if sum(map(bool, map(len, parts.values()))) < needed:
+        raise SequencesError(
+            f"no class has {WORDS[needed]} sequences, so none is left to {shares.parts[-1]} with"
+        )
+    return parts

@@ -1,6 +1,8 @@
 """Sequences that were read already, and those that a program holds in memory."""
 
 import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 
@@ -10,13 +12,27 @@ from rda.sequences.roles import Roles
 
 IN_MEMORY = "memory:"
 _held: dict[str, Sequences] = {}
+_holders: dict[str, int] = {}
 
 
 def hold(sequences: Sequences) -> str:
     """A name under which this process finds the sequences again, the same for the same ones."""
     name = IN_MEMORY + digest(sequences)[:16]
     _held[name] = sequences
+    _holders[name] = _holders.get(name, 0) + 1
     return name
+
+
+@contextmanager
+def held(sequences: Sequences) -> Iterator[str]:
+    """As `hold`, only for as long as the context lasts: hundreds of fits keep nothing."""
+    name = hold(sequences)
+    try:
+        yield name
+    finally:
+        _holders[name] -= 1
+        if not _holders[name]:
+            del _held[name], _holders[name]
 
 
 def read_once(data: str, roles: Roles, encoding: str) -> Sequences:

@@ -1,5 +1,7 @@
 """`rda.train`: a task and a unit by name, settings as keywords, a record back."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -7,6 +9,7 @@ from typing import Any
 from rda.labels import unit_label
 from rda.tasks import Task
 from rda.training import running
+from rda.training.listening import Listener
 from rda.training.record import Record, check_name, default_runs
 from rda.training.settings import (
     RunSettings,
@@ -67,17 +70,24 @@ def train(
         "tensorboard": tensorboard,
         "files": running.read_files(settings, data_dir, progress),
     }
-    if progress:
-        from rda.training.progress import TrainingProgress
-
-        bar = TrainingProgress()
-        with bar.watching(settings):
-            record = running.train(settings, folder, listener=bar, **options)
-    else:
-        record = running.train(settings, folder, **options)
+    with watched(settings, progress) as listener:
+        record = running.train(settings, folder, listener=listener, **options)
     if record.status.state == INTERRUPTED:
         raise KeyboardInterrupt(f"saved in {record.folder}; the same call continues")
     return record
+
+
+@contextmanager
+def watched(settings: RunSettings, progress: bool) -> Iterator[Listener | None]:
+    """A bar with the time left, where `progress` asks for one."""
+    if not progress:
+        yield None
+        return
+    from rda.training.progress import TrainingProgress
+
+    bar = TrainingProgress()
+    with bar.watching(settings):
+        yield bar
 
 
 def _settings(task: str | Task, unit: str, small: bool, changes: dict[str, Any]) -> RunSettings:

@@ -18,6 +18,7 @@ from rda.training.checkpoint import CheckpointError
 from rda.training.data_facts import recorded_facts
 from rda.training.model import SequenceModel
 from rda.training.record import CHECKPOINTS, MODEL, Record
+from rda.training.settings import RunSettings
 from rda.training.status import RecordError
 from rda.training.stepper import without_prefix
 
@@ -41,17 +42,30 @@ def load(
     """
     record = _packaged_record() if Path(folder) == rda.PRETRAINED else Record(folder)
     weights, data = _weights(record)
+    model = model_of(record.settings, weights, data, engine, record.name)
+    model.record = record
+    return model.to(device).eval()
+
+
+def model_of(
+    settings: RunSettings,
+    weights: Mapping[str, Tensor],
+    data: Mapping[str, Any],
+    engine: str = "auto",
+    name: str = "in memory",
+) -> SequenceModel:
+    """The model of a run from its parts: settings, weights and facts of its data."""
     answers, _ = weights["readout.weight"].shape
     encoder = weights.get("encoder.weight")
     inputs = weights["unit.weight_ih_l0"].shape[1] if encoder is None else encoder.shape[0]
-    known = _vocabulary(record, data, inputs) or _understanding(record, data, inputs)
-    model = build_model(record.settings, inputs, answers, engine, known)
+    known = _vocabulary(name, data, inputs) or _understanding(name, data, inputs)
+    model = build_model(settings, inputs, answers, engine, known)
     try:
         model.load_state_dict(weights)
     except RuntimeError as error:
-        raise RecordError(f"the weights of run {record.name} do not fit its settings") from error
-    model.record, model.facts = record, data
-    return model.to(device).eval()
+        raise RecordError(f"the weights of run {name} do not fit its settings") from error
+    model.facts = data
+    return model.eval()
 
 
 def _packaged_record() -> Record:
@@ -73,29 +87,29 @@ def _packaged_record() -> Record:
     return record
 
 
-def _vocabulary(record: Record, data: Mapping[str, Any], size: int) -> Vocabulary | None:
+def _vocabulary(name: str, data: Mapping[str, Any], size: int) -> Vocabulary | None:
     """That of a text; None where the run read something else."""
     if "vocabulary" not in data:
         return None
     try:
         found = Vocabulary.from_facts(data["vocabulary"])
     except (KeyError, TypeError, ValueError) as error:
-        raise RecordError(f"the vocabulary of run {record.name} cannot be read") from error
+        raise RecordError(f"the vocabulary of run {name} cannot be read") from error
     if len(found) != size:
-        raise RecordError(f"the vocabulary of run {record.name} does not fit its weights")
+        raise RecordError(f"the vocabulary of run {name} does not fit its weights")
     return found
 
 
-def _understanding(record: Record, data: Mapping[str, Any], size: int) -> Understanding | None:
+def _understanding(name: str, data: Mapping[str, Any], size: int) -> Understanding | None:
     """That of people's own sequences; None where the run read something else."""
     if "sequences" not in data:
         return None
     try:
         found = Understanding.from_facts(data["sequences"])
     except (KeyError, TypeError, ValueError) as error:
-        raise RecordError(f"what run {record.name} knew of its data cannot be read") from error
+        raise RecordError(f"what run {name} knew of its data cannot be read") from error
     if found.preparation.width != size:
-        raise RecordError(f"what run {record.name} knew of its data does not fit its weights")
+        raise RecordError(f"what run {name} knew of its data does not fit its weights")
     return found
 
 

@@ -1,8 +1,11 @@
 """The training loop, for full BPTT and for truncated BPTT with a carried state."""
 
+from __future__ import annotations
+
 import math
 import time
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from torch import Tensor
 
@@ -27,6 +30,9 @@ from rda.training.status import (
 )
 from rda.training.stepper import Row, Stepper, without_prefix
 
+if TYPE_CHECKING:
+    from rda.training.unrecorded import Unrecorded
+
 SECONDS_HELD = 0.5
 """The values of steps may wait on a GPU for this long. Longer, and progress would stand still and
 an interrupt would not be noticed."""
@@ -41,7 +47,7 @@ class NotFiniteError(RuntimeError):
 
 
 def run_training(
-    run: Run,
+    run: Run | Unrecorded,
     stepper: Stepper,
     listener: Listener,
     *,
@@ -67,7 +73,7 @@ def run_training(
 class _Loop:
     def __init__(
         self,
-        run: Run,
+        run: Run | Unrecorded,
         stepper: Stepper,
         listener: Listener,
         interrupt: Interrupt,
@@ -115,9 +121,7 @@ class _Loop:
             if name in (MODEL, STATUS, MANIFEST):
                 self.listener.say(f"{name} was missing or changed: made again from the checkpoint")
             elif name == ENVIRONMENT:
-                raise RecordError(
-                    f"{self.run.folder / name} is not as it was written; --force starts over"
-                )
+                raise RecordError(f"{name} is not as it was written; --force starts over")
         if damaged:
             return False
         status = self.run.status
@@ -127,12 +131,10 @@ class _Loop:
     def begin(self, command: str | None) -> None:
         """Record that training starts, and where."""
         device = self.stepper.generator.device
-        entry = {
-            "from_step": self.step,
-            "engine": self.stepper.engine(),
-            **describe_environment(device, command),
-        }
-        self.run.begin(entry, self._status(RUNNING, ""))
+        start = {"from_step": self.step, "engine": self.stepper.engine()}
+        self.run.begin(
+            lambda: {**start, **describe_environment(device, command)}, self._status(RUNNING, "")
+        )
 
     def work(self) -> Status:
         """Steps, evaluations and checkpoints until there is a reason to stop."""

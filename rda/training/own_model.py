@@ -88,16 +88,19 @@ class OwnModel(SequenceModel):
         return found
 
     @torch.no_grad()
-    def _answers(self, steps: Tensor, some: Sequences) -> NDArray[np.float32]:
-        device = self.readout.weight.device
+    def _answers(self, steps: Tensor, some: Sequences) -> NDArray[Any]:
+        weight = self.readout.weight
         lengths = torch.from_numpy(some.lengths)
         padded = steps.new_zeros(int(lengths.max()), len(some), steps.shape[1])
         there = torch.arange(len(padded))[:, None] < lengths
         # In the order of sequences first, which is how the steps stand.
         padded.transpose(0, 1)[there.t()] = steps
         every_step = self.reads_every_step
-        output, _ = self(padded.to(device), lengths=None if every_step else lengths.to(device))
+        ends = None if every_step else lengths.to(weight.device)
+        output, _ = self(padded.to(weight), lengths=ends)
         if every_step:
-            output = output.transpose(0, 1)[there.t().to(device)]
-        found: NDArray[np.float32] = output.float().cpu().numpy()
+            output = output.transpose(0, 1)[there.t().to(weight.device)]
+        if output.dtype != torch.float64:
+            output = output.float()
+        found: NDArray[Any] = output.cpu().numpy()
         return found

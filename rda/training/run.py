@@ -4,7 +4,7 @@ import json
 import math
 import re
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -231,12 +231,12 @@ class Run:
         """Record how long training has taken."""
         self.timing.append({"step": step, "seconds": round(seconds, 3)})
 
-    def begin(self, entry: dict[str, Any], status: Status) -> None:
+    def begin(self, entry: Callable[[], dict[str, Any]], status: Status) -> None:
         """Record that training starts here: its settings, its environment, its status."""
         # The status comes first: from here on the run has not ended, and its files may change.
         self.write_status(status)
         write_settings(self.folder, self.settings)  # the limits may be new
-        write_environment(self.folder, [*Record(self.folder).environment, entry])
+        write_environment(self.folder, [*Record(self.folder).environment, entry()])
         (self.folder / MANIFEST).unlink(missing_ok=True)
         for journal in self._journals:
             journal.cut()

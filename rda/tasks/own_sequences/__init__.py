@@ -54,9 +54,10 @@ class OwnSequences(Task):
     """How the sequences are divided: each label in every part, at random, by group, or in the
     order of the data with the last ones for the test."""
     validation: float = 0.15
-    """The share of the sequences, or of the time for a forecast, that chooses the weights."""
+    """The share of the sequences, or of the time for a forecast, that chooses the weights; 0 for
+    none, and the weights of the last step."""
     test: float = 0.15
-    """The share that is only tested on."""
+    """The share that is only tested on; 0 for none."""
     balanced: bool = False
     """Give every class the same weight in the loss, however often it occurs."""
     horizon: int = 1
@@ -105,7 +106,7 @@ class OwnSequences(Task):
             schedule="cosine",
             warmup_steps=min(50, steps // 10),
             schedule_steps=max(steps, 1),
-            evaluate_every=max(min(2 * epoch, steps // 10), 1),
+            evaluate_every=max(min(2 * epoch, steps // 10), 1) if self.validation else 0,
         )
         return Preset(task, recipe, Limits(steps=max(steps, 1)))
 

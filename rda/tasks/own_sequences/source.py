@@ -16,6 +16,8 @@ from rda.sequences.preparing import prepared_for, standards
 from rda.sequences.problem import Divided, Pieces
 from rda.sequences.stored import digest
 from rda.sequences.understanding import Understanding
+from rda.settings import Recipe
+from rda.tasks.registry import TaskError
 from rda.tasks.shuffling import Shuffled
 from rda.tasks.task import Batch, Part, Source
 
@@ -88,7 +90,8 @@ class SequenceSource(Source):
         assert target is not None
         chosen = self.sequences.steps_of(members) if target.every_step else members
         values = target.values[chosen]
-        return values[np.isfinite(values)]
+        found: Numbers = values[np.isfinite(values)]
+        return found
 
     def _class_weights(self) -> Tensor:
         counts = np.bincount(self.training_answers().astype(int), minlength=len(self.classes))
@@ -117,8 +120,12 @@ class SequenceSource(Source):
 
     def evaluation(self, part: Part, batch_size: int) -> Iterator[Batch]:
         order = torch.arange(self.divided.count(part), device=self.device)
-        for some in order.split(batch_size):
+        for some in order.split(batch_size) if len(order) else ():
             yield self._batch(part, some)
+
+    def check(self, recipe: Recipe) -> None:
+        if recipe.evaluate_every and not self.divided.count("validation"):
+            raise TaskError("evaluate_every should be 0 without a part that validates")
 
     def _batch(self, part: str, chosen: Tensor) -> Batch:
         """Pieces side by side; beyond the end of one its last step is repeated and not scored."""
