@@ -10,7 +10,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rda import functional, functions, tasks, training, units
+    from rda import estimators, functional, functions, tasks, training, units
     from rda.catalogue import build
     from rda.cells import RDACell, RWACell
     from rda.exporting.by_format import export
@@ -37,6 +37,7 @@ __all__ = [
     "State",
     "Unit",
     "build",
+    "estimators",
     "export",
     "functional",
     "functions",
@@ -70,9 +71,11 @@ EXTRA_PACKAGES = {
         ("jinja2", "markupsafe", "matplotlib", "numpy", "rich", "safetensors", "tomli_w"), "cli"
     ),
     **dict.fromkeys(("onnx", "onnxruntime"), "onnx"),
+    "sklearn": "sklearn",
+    "aeon": "aeon",
 }
 """What is needed beside torch, and the extra that brings it: "cli" for training, reports and the
-command, "onnx" for export."""
+command, "onnx" for export, "sklearn" and "aeon" for estimators."""
 
 PRETRAINED = Path(__file__).parent / "pretrained" / "wikipedia"
 """The folder of the model of text that comes with the package, for `rda.load`. A source tree may
@@ -89,7 +92,9 @@ def missing_extra(package: str | None) -> ModuleNotFoundError:
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("functional", "functions", "sequences", "tasks", "training", "units"):
+    if name in (
+        "estimators", "functional", "functions", "sequences", "tasks", "training", "units"
+    ):  # fmt: skip
         return import_module(f"rda.{name}")
     if name not in _HOME:
         raise AttributeError(f"module 'rda' has no attribute {name!r}")

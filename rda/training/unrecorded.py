@@ -35,6 +35,7 @@ def train_unrecorded(
     *,
     device: str = "auto",
     engine: str = "auto",
+    files: Mapping[str, bytes] | None = None,
     listener: Listener | None = None,
 ) -> Trained:
     """As `rda.training.train`, for many short runs of which only the model is wanted.
@@ -43,7 +44,8 @@ def train_unrecorded(
     """
     where = find_device(device)
     check_precision(settings.unit, settings.recipe.precision, where)
-    files = read_files(settings, progress=False)
+    if files is None:
+        files = read_files(settings, progress=False)
     with enough_memory():
         stepper = build_stepper(settings, where, engine, files)
         run = Unrecorded(settings, stepper.source)

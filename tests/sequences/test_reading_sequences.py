@@ -140,9 +140,9 @@ def test_parquet_and_frames_give_the_same_as_a_table_of_text(tmp_path):
 
     expected = waves(20, missing=0.1)
     path = write_csv(tmp_path / "a.csv", expected)
-    for frame in (pandas.read_csv(path), polars.read_csv(path)):
+    for frame in (pandas.read_csv(path, float_precision="round_trip"), polars.read_csv(path)):
         assert_same(read(frame), expected)
-    pandas.read_csv(path).to_parquet(tmp_path / "a.parquet")
+    pandas.read_csv(path, float_precision="round_trip").to_parquet(tmp_path / "a.parquet")
     assert_same(read(tmp_path / "a.parquet"), expected)
 
 
