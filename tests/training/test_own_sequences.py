@@ -104,15 +104,15 @@ class TestEachProblem:
 
 def test_a_run_is_the_same_through_every_kind_of_file(tmp_path):
     sequences = waves(40, missing=0.05)
-    files = (
+    files = [
         write_csv(tmp_path / "a.csv", sequences),
         write_ts(tmp_path / "a.ts", sequences),
         write_npz(tmp_path / "a.npz", sequences),
         hold(sequences),
-    )
+    ]
     table = pandas.read_csv(files[0])
     table.to_parquet(tmp_path / "a.parquet")
-    files += tmp_path / "a.parquet", hold(rda.sequences.read(table))
+    files += [tmp_path / "a.parquet", hold(rda.sequences.read(table))]
     steppers = [build_stepper(settings(file), CPU) for file in files]
     rows = []
     for stepper in steppers:
