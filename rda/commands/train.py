@@ -20,7 +20,8 @@ from rda.labels import COMPARED
 from rda.training.record import Record
 from rda.training.settings import RunSettings, default_name
 from rda.training.settings_file import SettingsError, read_settings
-from rda.training.status import EXIT_CODES
+from rda.training.status import EXIT_CODES, Status
+from rda.training.torchrun import follows, is_team
 
 SUMMARY = "train one unit on one task; the same command continues where it stopped"
 DESCRIPTION = """\
@@ -69,15 +70,22 @@ def run(asked: argparse.Namespace, command: str) -> int:
     name = place.name or default_name(settings)
     check(machine, place, [settings.unit])
     files = read_files(settings, place)
-    progress = TrainingProgress()
+    progress = TrainingProgress(silent=follows())
     for line in settings.task.told():
         progress.say(line)
     record = train_one(settings, machine, place, name, files, progress, command)
     status = record.status
+    if follows():
+        return _exit_code(status)
     _keep_intervals(record)
     progress.say(outcome(settings.unit, status))
     progress.say(f"the record is in {record.folder}; {show_command(record.folder)} draws its curve")
-    return EXIT_CODES[status.state]
+    return _exit_code(status)
+
+
+def _exit_code(status: Status) -> int:
+    """Under torchrun a run that has ended is 0, at its goal or not: all else is started again."""
+    return 0 if is_team() and status.ended else EXIT_CODES[status.state]
 
 
 def _keep_intervals(record: Record) -> None:

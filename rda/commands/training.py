@@ -33,9 +33,12 @@ class Machine:
     for torch's own implementation."""
     threads: int = 0
     """Number of CPU threads; 0 leaves it to torch."""
+    accumulate: int = 1
+    """Pieces in which the rows of a batch are computed one after the other, to save memory."""
 
     def __post_init__(self) -> None:
         check_at_least("threads", self.threads, 0)
+        check_at_least("accumulate", self.accumulate, 1)
 
 
 @dataclass(frozen=True)
@@ -190,6 +193,7 @@ def train_one(
             device=machine.device,
             engine=machine.engine,
             threads=machine.threads,
+            accumulate=machine.accumulate,
             files=files,
             force=place.force,
             checkpoint_minutes=place.checkpoint_minutes,

@@ -14,6 +14,7 @@ from rda.training.model import SequenceModel
 from rda.training.own_model import OwnModel
 from rda.training.settings import RunSettings
 from rda.training.stepper import Stepper
+from rda.training.team import ALONE, Team
 from rda.training.text_model import TextModel
 
 ROWS_HELD = 64
@@ -25,6 +26,8 @@ def build_stepper(
     device: torch.device,
     engine: str = "auto",
     files: Mapping[str, bytes] | None = None,
+    team: Team = ALONE,
+    accumulate: int = 1,
 ) -> Stepper:
     """Task, model and optimiser before the first step; `files` holds the task's data set."""
     recipe = settings.recipe
@@ -36,7 +39,8 @@ def build_stepper(
         model = build_model(settings, *sizes, engine, _known(source))
         model = model.to(device)
     generator = torch.Generator(device).manual_seed(_seed(recipe.seed, "batches"))
-    return Stepper(source, model, recipe, generator, 1 if device.type == "cpu" else ROWS_HELD)
+    room = 1 if device.type == "cpu" else ROWS_HELD
+    return Stepper(source, model, recipe, generator, room, team=team, accumulate=accumulate)
 
 
 def build_model(

@@ -277,11 +277,11 @@ class _Loop:
 
     def _test(self) -> None:
         """Test the best weights, then put back those of the last step."""
-        model = self.stepper.model
-        last = {name: tensor.clone() for name, tensor in model.state_dict().items()}
-        model.load_state_dict(self.best_weights)
+        state = self.stepper.model.state_dict()
+        last = {name: tensor.clone() for name, tensor in state.items()}
+        self.stepper.use(self.best_weights)
         self.test = self.stepper.evaluate("test") or {}
-        model.load_state_dict(last)
+        self.stepper.use(last)
 
     def fail(self, reason: str) -> Status:
         """Record that the run failed; what was saved before stays."""

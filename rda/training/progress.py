@@ -28,11 +28,11 @@ SECONDS_BETWEEN_LINES = 10.0
 
 
 class TrainingProgress:
-    """A listener that shows one run after another."""
+    """A listener that shows one run after another; a `silent` one shows nothing."""
 
-    def __init__(self, console: Console | None = None) -> None:
+    def __init__(self, console: Console | None = None, silent: bool = False) -> None:
         self.console = Console() if console is None else console
-        self._can_print = True
+        self._can_print = not silent
         self._bar: Progress | None = None
         self._task = TaskID(0)
 

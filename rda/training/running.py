@@ -15,6 +15,8 @@ from rda.training.resources import check_precision, enough_memory, find_device
 from rda.training.run import Run
 from rda.training.settings import RunSettings, identity
 from rda.training.status import STOPPED, RecordError
+from rda.training.stepper import follow
+from rda.training.team import Team, device_of_member, leadership, team
 from rda.training.tensorboard import EventFiles
 
 
@@ -31,6 +33,7 @@ def train(
     tensorboard: bool = False,
     listener: Listener | None = None,
     command: str | None = None,
+    accumulate: int = 1,
 ) -> Record:
     """Train a run from where it stands to its goal or a limit, and return its record.
 
@@ -51,6 +54,12 @@ def train(
         tensorboard: also write event files for TensorBoard into the folder.
         listener: told of progress; None shows nothing.
         command: recorded as the command that started the training.
+        accumulate: in how many pieces each process computes its rows of a batch, one after the
+            other, where memory is short.
+
+    Where torchrun has started several processes, they share the rows of each batch, and the run is
+    the same run. The first of them records it; what the others return is read from the same folder
+    where they see it.
 
     Raises:
         RecordError: the folder is in use, holds another run, or cannot be read or written.
@@ -59,7 +68,7 @@ def train(
     """
     if not force and (kept := _thinned(settings, Path(folder))) is not None:
         return kept
-    where = find_device(device)
+    where = find_device(device_of_member(device))
     check_precision(settings.unit, settings.recipe.precision, where)
     if threads:
         torch.set_num_threads(threads)
@@ -68,14 +77,29 @@ def train(
     listener = Quiet() if listener is None else listener
     with ExitStack() as stack:
         stack.enter_context(enough_memory())
+        members = stack.enter_context(team())
+        check_rows(settings, members)
+        stepper = build_stepper(settings, where, engine, files, members, accumulate)
+        stepper.engine()  # raises before a folder is made where the engine cannot serve
+        if not members.leads:
+            return Record(folder, follow(stepper))
+        leading = stack.enter_context(leadership(members))
         if tensorboard:
             listener = stack.enter_context(EventFiles(listener, Path(folder)))
-        stepper = build_stepper(settings, where, engine, files)
-        stepper.engine()  # raises before a folder is made where the engine cannot serve
         run = stack.enter_context(Run(Path(folder), settings, stepper.source, force=force))
         seconds = 60 * checkpoint_minutes
         status = run_training(run, stepper, listener, checkpoint_seconds=seconds, command=command)
+        leading.ended(status.state)
     return Record(folder, status)
+
+
+def check_rows(settings: RunSettings, members: Team) -> None:
+    """Each process needs a row."""
+    if settings.recipe.batch_size < members.size:
+        raise RecordError(
+            f"batch_size should be {members.size} or more, a sequence for each process, got "
+            f"{settings.recipe.batch_size}"
+        )
 
 
 def _thinned(settings: RunSettings, folder: Path) -> Record | None:

@@ -11,6 +11,8 @@ KILLED = "killed"
 """Shown for a run whose status says running while no process holds its lock."""
 EXIT_CODES = {FINISHED: 0, FAILED: 1, STOPPED: 3, INTERRUPTED: 130}
 """Of the command that trains a run."""
+STATES = tuple(EXIT_CODES)
+"""In which training can end."""
 ENDED = (FINISHED, STOPPED)
 """States of a run that came to the end that was asked for: its goal or a limit."""
 

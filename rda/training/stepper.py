@@ -4,18 +4,20 @@ A batch is drawn in `step`, the loss is taken in `_forward`, the weights move in
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
-from torch import Generator, Tensor
+from torch import Generator, Tensor, nn
 
 from rda.scan.engines import ON_GPUS
 from rda.settings import Recipe
 from rda.tasks import Batch, Part, Source
 from rda.training.cuda_graph import CudaGraph
 from rda.training.model import SequenceModel
+from rda.training.status import STATES, Status
+from rda.training.team import ALONE, Order, Team
 from rda.training.text_model import TextModel
 
 WARM_UP = 3
@@ -52,11 +54,22 @@ class Stepper:
     """
 
     def __init__(
-        self, source: Source, model: SequenceModel, recipe: Recipe, generator: Generator, room: int
+        self,
+        source: Source,
+        model: SequenceModel,
+        recipe: Recipe,
+        generator: Generator,
+        room: int,
+        *,
+        team: Team = ALONE,
+        accumulate: int = 1,
     ) -> None:
         self.source = source
         self.task = source.task
         self.model = model
+        self.team = team
+        self.accumulate = accumulate
+        self._together = team.together(model)
         self.recipe = recipe
         self.generator = generator
         self.state: Any = None
@@ -80,7 +93,8 @@ class Stepper:
         self._scale = torch.ones((), device=device)
         self._rows = torch.zeros(room, 3, device=device)
         self._filled = 0
-        self._warming_up: float = WARM_UP if device.type == "cuda" else math.inf
+        one_piece = device.type == "cuda" and team.size == 1 and accumulate == 1
+        self._warming_up: float = WARM_UP if one_piece else math.inf
         self._graph_of_step: CudaGraph | None = None
 
     def _groups(self) -> list[dict[str, Any]]:
@@ -120,11 +134,16 @@ class Stepper:
         return self._filled == len(self._rows)
 
     def step(self) -> None:
-        """Draw a batch, differentiate its loss, clip, and let Adam move the weights."""
+        """Draw a batch, differentiate its loss, clip, and let Adam move the weights.
+
+        Of a team every member draws the whole batch and takes its own rows.
+        """
+        self.team.tell(Order.STEP)
         carried = None if self.source.start_of_stream() else self.state
         batch = self.source.batch(self.generator, self.recipe.batch_size)
         self._set_learning_rate()
-        row, *parts = self._update_quickly(batch, _state_tensors(carried))
+        with self.team.listening():
+            row, *parts = self._update_quickly(batch, _state_tensors(carried))
         self._rows[self._filled] = row
         self._filled += 1
         self.steps_done += 1
@@ -154,10 +173,13 @@ class Stepper:
 
     def _update(self, batch: Batch, carried: Sequence[Tensor]) -> Sequence[Tensor]:
         """The metrics of one step, and the state after its last time step."""
-        loss, losses, score, state = self._forward(batch, _state_from(carried))
-        objective = losses.sum() if self.recipe.reduction == "sum" else loss
         self.optimiser.zero_grad()
-        (objective * self._scale).backward()
+        if self.team.size == self.accumulate == 1:
+            loss, losses, score, state = self._forward(batch, _state_from(carried))
+            objective = losses.sum() if self.recipe.reduction == "sum" else loss
+            (objective * self._scale).backward()
+        else:
+            loss, score, state = self._differentiate_in_pieces(batch, carried)
         gradients = [p.grad for p in self.parameters.values() if p.grad is not None]
         culprit = self._first_not_finite(loss, gradients)
         broken = (culprit > 0).float()
@@ -170,6 +192,40 @@ class Stepper:
         self.optimiser.step()
         row = torch.stack((loss.detach(), score, culprit))
         return row, *self._state_to_carry(state, carried)
+
+    def _differentiate_in_pieces(
+        self, batch: Batch, carried: Sequence[Tensor]
+    ) -> tuple[Tensor, Tensor, Any]:
+        """The gradients of the whole batch from this member's rows, some of them at a time.
+
+        Each piece counts by its share of the answers of the whole batch, so that the sum over all
+        pieces and members is the loss of the batch. DDP divides it by the number of members.
+        """
+        whole, answers = batch.target.numel(), self.source.answers(batch.target)
+        mine = self.team.rows(batch.input.shape[1])
+        summed = torch.zeros(2, device=self.generator.device)
+        states = []
+        pieces = list(_pieces(mine, self.accumulate))
+        for rows in pieces:
+            some = self._rows_of(batch, rows)
+            before = [part[:, rows.start - mine.start : rows.stop - mine.start] for part in carried]
+            last = rows is pieces[-1]
+            with nullcontext() if last else self.team.without_reducing(self._together):
+                loss, _, score, state = self._forward(some, _state_from(before), self._together)
+                share = self.source.answers(some.target) / answers
+                objective = loss * share * (whole if self.recipe.reduction == "sum" else 1)
+                (objective * self.team.size * self._scale).backward()
+            summed += torch.stack((loss.detach(), score)) * share
+            states.append(_state_tensors(state))
+        loss, score = self.team.total(summed)
+        joined = [torch.cat(parts, 1) for parts in zip(*states, strict=True)]
+        return loss, score, _state_from(joined)
+
+    def _rows_of(self, batch: Batch, rows: slice) -> Batch:
+        """Some sequences of a batch."""
+        target = batch.target[:, rows] if self.task.reads_every_step else batch.target[rows]
+        lengths = None if batch.lengths is None else batch.lengths[rows]
+        return Batch(batch.input[:, rows], target, lengths)
 
     def _clip(self, gradients: list[Tensor]) -> None:
         """Clip the gradients of the scaled loss, undo its scale, and choose the next scale."""
@@ -220,9 +276,11 @@ class Stepper:
         skipped = self._broken > 0
         return [torch.where(skipped, *both) for both in zip(before, parts, strict=True)]
 
-    def _forward(self, batch: Batch, state: Any) -> tuple[Tensor, Tensor, Tensor, Any]:
+    def _forward(
+        self, batch: Batch, state: Any, model: nn.Module | None = None
+    ) -> tuple[Tensor, Tensor, Tensor, Any]:
         with self._precision():
-            prediction, state = self.model(batch.input, state, lengths=batch.lengths)
+            prediction, state = (model or self.model)(batch.input, state, lengths=batch.lengths)
         prediction = prediction.float()
         losses = self.source.losses(prediction, batch.target)
         loss = losses.mean()
@@ -254,21 +312,41 @@ class Stepper:
 
     @torch.no_grad()
     def evaluate(self, part: Part, stop: Any = lambda: False) -> dict[str, float] | None:
-        """Mean loss and metric over a part of the data; None where `stop` became true midway."""
+        """Mean loss and metric over a part of the data; None where `stop` became true midway.
+
+        A team evaluates to the end.
+        """
+        self.team.tell(Order.VALIDATE if part == "validation" else Order.TEST)
         totals: dict[str, Tensor | float] = {}
         answers: Tensor | int = 0
         state = None
         for batch in self.source.evaluation(part, self.recipe.batch_size):
+            if self.team.size > 1:
+                batch = self._rows_of(batch, self.team.rows(batch.input.shape[1]))
+                if not batch.input.shape[1]:
+                    continue
             loss, _, score, state = self._forward(batch, state if self.task.carries_state else None)
             count = self.source.answers(batch.target)
             for name, value in {"loss": loss, self.task.metric: score}.items():
                 totals[name] = totals.get(name, 0.0) + value.double() * count
             answers = answers + count
-            if stop():
+            if stop() and self.team.size == 1:
                 return None
+        if self.team.size > 1:
+            names = ("loss", self.task.metric)
+            sums = [float(totals.get(name, 0.0)) for name in names]
+            device = self.generator.device
+            both = torch.tensor([*sums, float(answers)], dtype=torch.float64, device=device)
+            *found, answers = self.team.total(both).tolist()
+            totals = dict(zip(names, found, strict=True))
         return {
             f"{part}_{name}": float(total) / max(int(answers), 1) for name, total in totals.items()
         }
+
+    def use(self, weights: Mapping[str, Tensor] | None) -> None:
+        """Take other weights for the model; None where the leader of a team has them."""
+        self.team.tell(Order.LOAD)
+        self.model.load_state_dict(self.team.from_leader(weights))
 
     def sample(self) -> str | None:
         """What a model of text writes by now; None for other models."""
@@ -289,7 +367,7 @@ class Stepper:
         for name, parameter in self.parameters.items():
             for key, tensor in self.optimiser.state[parameter].items():
                 found[f"adam.{key}.{name}"] = tensor
-        for i, tensor in enumerate(_state_tensors(self.state)):
+        for i, tensor in enumerate(self.whole_state()):
             found[f"state.{i}"] = tensor
         for name, tensor in self.source.position().items():
             found[f"task.{name}"] = tensor
@@ -300,8 +378,18 @@ class Stepper:
         found["generator"] = self.generator.get_state()
         return found
 
-    def restore(self, tensors: dict[str, Tensor], step: int) -> None:
-        """Continue from the `tensors` of a checkpoint that was made after `step`."""
+    def whole_state(self) -> list[Tensor]:
+        """The state that is carried into the next batch, for all its rows."""
+        if not self.task.carries_state or self.steps_done == 0:
+            return list(_state_tensors(self.state))
+        self.team.tell(Order.GATHER)
+        return self.team.gathered(_state_tensors(self.state), 1)
+
+    def restore(self, tensors: dict[str, Tensor] | None, step: int) -> None:
+        """Continue from the `tensors` of a checkpoint that was made after `step`; None where the
+        leader of a team has them."""
+        self.team.tell(Order.RESTORE, step)
+        tensors = self.team.from_leader(tensors)
         self.steps_done = step
         self.model.load_state_dict(without_prefix("model.", tensors))
         for name, parameter in self.parameters.items():
@@ -314,7 +402,10 @@ class Stepper:
                 self.optimiser.state[parameter] = state
         # A file of tensors keeps no order, so the parts of the state are sorted by their numbers.
         numbered = sorted(without_prefix("state.", tensors).items())
-        self.state = _state_from([tensor.to(self.generator.device) for _, tensor in numbered])
+        parts = [tensor.to(self.generator.device) for _, tensor in numbered]
+        if self.team.size > 1:
+            parts = [part[:, self.team.rows(part.shape[1])] for part in parts]
+        self.state = _state_from(parts)
         self.source.move_to(without_prefix("task.", tensors))
         if self.recipe.clip_relative:
             self._usual_norm.copy_(tensors["usual_norm"])
@@ -322,6 +413,35 @@ class Stepper:
             self._scale.copy_(tensors["scale"])
         self.generator.set_state(tensors["generator"])
         self._graph_of_step = None  # it refers to Adam's old tensors
+
+
+def follow(stepper: Stepper) -> Status:
+    """Do what the leader of a team says until it ends."""
+    team = stepper.team
+    while True:
+        order, step = team.hear()
+        if order == Order.STEP:
+            stepper.step()
+            if stepper.full:
+                stepper.fetch()
+        elif order in (Order.VALIDATE, Order.TEST):
+            stepper.evaluate("validation" if order == Order.VALIDATE else "test")
+        elif order == Order.GATHER:
+            stepper.whole_state()
+        elif order == Order.LOAD:
+            stepper.use(None)
+        elif order == Order.RESTORE:
+            stepper.restore(None, step)
+        else:
+            return Status(state=STATES[step])
+
+
+def _pieces(rows: slice, count: int) -> Iterator[slice]:
+    """Some rows in so many pieces, none of them empty."""
+    size = rows.stop - rows.start
+    count = min(count, size)
+    for i in range(count):
+        yield slice(rows.start + size * i // count, rows.start + size * (i + 1) // count)
 
 
 def without_prefix(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:

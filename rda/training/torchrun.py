@@ -1,0 +1,15 @@
+"""Whether torchrun has started this process, as its environment says; needs no torch."""
+
+import os
+
+VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
+
+
+def is_team() -> bool:
+    """Whether there are other processes of the same run."""
+    return all(name in os.environ for name in VARIABLES) and int(os.environ["WORLD_SIZE"]) > 1
+
+
+def follows() -> bool:
+    """Whether another process of the same run leads."""
+    return is_team() and int(os.environ["RANK"]) > 0
