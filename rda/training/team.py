@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 from torch import distributed as dist
+from torch.distributed.distributed_c10d import PrefixStore
+from torch.distributed.rendezvous import rendezvous
 
 from rda.training import checkpoint
 from rda.training.status import FAILED, STATES
@@ -145,7 +147,13 @@ def team() -> Iterator[Team]:
     if on_gpu:
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
     try:
-        dist.init_process_group("nccl" if on_gpu else "gloo", timeout=limit)
+        store, rank, size = next(iter(rendezvous("env://", timeout=limit)))
+        # The store may outlive a start: a process must not find the addresses of the one before.
+        start = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+        dist.init_process_group(
+            "nccl" if on_gpu else "gloo", timeout=limit, rank=rank, world_size=size,
+            store=PrefixStore(f"start {start}", store),
+        )  # fmt: skip
         orders = dist.new_group(backend="gloo", timeout=limit) if on_gpu else None
     except (RuntimeError, ValueError) as error:
         raise TeamError(f"the processes did not find each other: {_first_line(error)}") from error
