@@ -1,6 +1,7 @@
 """Sequences that were read already, and those that a program holds in memory."""
 
 import hashlib
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
@@ -13,13 +14,15 @@ from rda.sequences.roles import Roles
 IN_MEMORY = "memory:"
 _held: dict[str, Sequences] = {}
 _holders: dict[str, int] = {}
+_counting = threading.Lock()
 
 
 def hold(sequences: Sequences) -> str:
     """A name under which this process finds the sequences again, the same for the same ones."""
     name = IN_MEMORY + digest(sequences)[:16]
-    _held[name] = sequences
-    _holders[name] = _holders.get(name, 0) + 1
+    with _counting:
+        _held[name] = sequences
+        _holders[name] = _holders.get(name, 0) + 1
     return name
 
 
@@ -30,9 +33,10 @@ def held(sequences: Sequences) -> Iterator[str]:
     try:
         yield name
     finally:
-        _holders[name] -= 1
-        if not _holders[name]:
-            del _held[name], _holders[name]
+        with _counting:
+            _holders[name] -= 1
+            if not _holders[name]:
+                del _held[name], _holders[name]
 
 
 def read_once(data: str, roles: Roles, encoding: str) -> Sequences:
