@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 
+import numpy as np
+
 from rda.sequences.dataset import Sequences, SequencesError
 from rda.sequences.reading import paths_of, read
 from rda.sequences.roles import Roles
@@ -47,12 +49,15 @@ def read_once(data: str, roles: Roles, encoding: str) -> Sequences:
                 f"{data} was given by a program and is in no file: only that program can go on"
             )
         return _held[data]
-    files = paths_of(data)
-    stamps = tuple((path, path.stat().st_mtime_ns, path.stat().st_size) for path in files)
+    try:
+        stats = [(path, path.stat()) for path in paths_of(data)]
+    except OSError as error:  # removed just now
+        raise SequencesError(f"{data} cannot be read: {error.strerror}") from error
+    stamps = tuple((path, stat.st_mtime_ns, stat.st_size) for path, stat in stats)
     return _read(data, roles, encoding, stamps)
 
 
-@lru_cache(maxsize=2)
+@lru_cache(maxsize=1)
 def _read(
     data: str, roles: Roles, encoding: str, stamps: tuple[tuple[Path, int, int], ...]
 ) -> Sequences:
@@ -64,7 +69,7 @@ def digest(sequences: Sequences) -> str:
     found = hashlib.sha256()
     names = [(channel.name, channel.categories) for channel in sequences.channels]
     found.update(repr((names, sequences.values.shape)).encode())
-    found.update(sequences.values.tobytes())
+    found.update(np.ascontiguousarray(sequences.values).data)
     found.update(sequences.lengths.tobytes())
     if sequences.target is not None:
         target = sequences.target
