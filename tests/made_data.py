@@ -65,3 +65,11 @@ def write_npz(path, sequences):
     names = [channel.name for channel in sequences.channels]
     np.savez(path, X=sequences.values, lengths=sequences.lengths, y=labels, channels=names)
     return path
+
+
+def table_rows(
+    x=lambda i, t: (i * 7 + t * 3) % 11, y=lambda i, t: i % 2, id=lambda i: i, t=lambda t: t
+):
+    """Twenty sequences of four steps, as lines of a table with the columns id, t, x and y."""
+    places = [(i, step) for i in range(20) for step in range(4)]
+    return "".join(f"{id(i)},{t(step)},{x(i, step)},{y(i, step)}\n" for i, step in places)

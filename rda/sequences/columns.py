@@ -1,6 +1,6 @@
 """Columns of a table: numbers, moments, or words, each as one array."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -9,9 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rda.sequences.dataset import Counts, Numbers, SequencesError
+from rda.sequences.roles import Roles
 
 MISSING = frozenset({"", "na", "nan", "n/a", "null", "none", "?"})
 """Cells that say that there is no value, in small letters."""
+SECONDS = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
 
 
 @dataclass(frozen=True)
@@ -22,41 +24,50 @@ class Column:
     """Numbers, or indices into `words`; NaN where missing."""
     words: tuple[str, ...] = ()
     """Empty for a column of numbers; sorted."""
-    are_moments: bool = False
-    """Whether the numbers are seconds since 1970, read from dates."""
 
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of a file, of several, or of a frame."""
+    """Rows of a file, of several, or of a frame: the columns that have a role."""
 
     columns: Mapping[str, Column]
     files: Counts
     """(rows): the number of the file that a row came from."""
     names: tuple[str, ...]
     """Of the files."""
-
-    @property
-    def rows(self) -> int:
-        """How many there are."""
-        return len(self.files)
+    roles: Roles
+    """What each column is for."""
+    features_given: bool = False
+    """Whether somebody named the columns that are inputs."""
+    notes: tuple[str, ...] = ()
+    """What was unusual in the files, in sentences."""
 
 
 class ColumnBuilder:
-    """A column that grows by blocks of cells, as texts."""
+    """A column of known length that is filled by blocks."""
 
-    def __init__(self, kind: str) -> None:
+    def __init__(self, kind: str, rows: int) -> None:
         self.kind = kind
-        self._blocks: list[Numbers] = []
+        self._values = np.empty(rows)
+        self._filled = 0
         self._index: dict[str, int] = {}
 
-    def add(self, cells: tuple[str, ...]) -> None:
-        """Some more rows."""
-        self._blocks.append(
-            {"numbers": numbers, "moments": moments}.get(self.kind, self._coded)(cells)
-        )
+    def add(self, cells: Sequence[str]) -> None:
+        """Some more rows, as texts; a ValueError where they are not of the column's kind, or more
+        than it can hold."""
+        self.add_values({"numbers": numbers, "moments": moments}.get(self.kind, self._coded)(cells))
 
-    def _coded(self, cells: tuple[str, ...]) -> Numbers:
+    def add_values(self, values: Numbers) -> None:
+        """Some more rows, as numbers."""
+        self._values[self._filled : self._filled + len(values)] = values
+        self._filled += len(values)
+
+    def add_words(self, places: Counts, words: Sequence[str]) -> None:
+        """Some more rows, as places in a list of words; a negative place is a missing word."""
+        codes = np.append(self._coded(words), np.nan)
+        self.add_values(codes[np.where(places < 0, len(words), places)])
+
+    def _coded(self, cells: Sequence[str]) -> Numbers:
         index = self._index
         stripped = [cell.strip() for cell in cells]
         return np.array(
@@ -68,43 +79,69 @@ class ColumnBuilder:
         )
 
     def finish(self) -> Column:
-        """The column, its words sorted so that they do not depend on the order of the rows."""
-        values = np.concatenate(self._blocks) if self._blocks else np.empty(0)
-        self._blocks.clear()
-        return with_sorted_words(values, tuple(self._index), self.kind == "moments")
+        """The column, its words sorted so that they do not depend on the order of the rows; a
+        ValueError where rows are missing."""
+        if self._filled != len(self._values):
+            raise ValueError("there are fewer rows than there should be")
+        return with_sorted_words(self._values, tuple(self._index))
 
 
-def with_sorted_words(values: Numbers, words: tuple[str, ...], are_moments: bool = False) -> Column:
+def with_sorted_words(values: Numbers, words: tuple[str, ...]) -> Column:
     """A column whose words may stand in any order."""
     if not words:
-        return Column(values, (), are_moments)
+        return Column(values)
     order = sorted(range(len(words)), key=words.__getitem__)
     place = np.empty(len(words) + 1)
     place[order] = np.arange(len(words))
     place[-1] = np.nan
-    known = ~np.isnan(values)
-    index = np.where(known, values, len(words)).astype(np.int64)
+    index = np.where(np.isnan(values), len(words), values).astype(np.int64)
     return Column(place[index], tuple(words[i] for i in order))
 
 
-def numbers(cells: tuple[str, ...]) -> Numbers:
+class KindOfColumn:
+    """What the cells of a column hold: numbers if all do, else moments if all do, else words, which
+    names are in any case."""
+
+    def __init__(self, are_names: bool) -> None:
+        self._numbers = self._moments = not are_names
+
+    def see(self, cells: Sequence[str]) -> None:
+        """Some more cells."""
+        if self._numbers:
+            self._numbers = _fit(numbers, cells)
+        if self._moments and self._numbers:
+            # A number is seldom a date (20200131): one cell tells whether to look at all.
+            known = next((cell for cell in cells if cell.strip().lower() not in MISSING), "")
+            self._moments = _fit(moments, (known,))
+        if self._moments:
+            self._moments = _fit(moments, cells)
+
+    @property
+    def name(self) -> str:
+        """Of the kind."""
+        return "numbers" if self._numbers else "moments" if self._moments else "words"
+
+
+def _fit(parse: Any, cells: Sequence[str]) -> bool:
+    try:
+        parse(cells)
+    except (ValueError, OverflowError):
+        return False
+    return True
+
+
+def numbers(cells: Sequence[str]) -> Numbers:
     """The cells as numbers; a ValueError where one is none."""
+    if "_" in "".join(cells):  # Python reads 1_000 as a number, a table does not mean one
+        raise ValueError("no number has an underscore")
     try:
         return np.array(cells, dtype=np.float64)  # quick, where nothing is missing
     except ValueError:
-        return np.array([_number(cell) for cell in cells], dtype=np.float64)
+        found = [np.nan if cell.strip().lower() in MISSING else float(cell) for cell in cells]
+        return np.array(found, dtype=np.float64)
 
 
-def _number(cell: str) -> float:
-    cell = cell.strip()
-    if cell.lower() in MISSING:
-        return float("nan")
-    if "_" in cell:  # Python reads 1_000 as a number, a table does not mean one
-        raise ValueError(cell)
-    return float(cell)
-
-
-def moments(cells: tuple[str, ...]) -> Numbers:
+def moments(cells: Sequence[str]) -> Numbers:
     """Dates and times as seconds since 1970; a ValueError where a cell is none."""
     return np.array([_moment(cell.strip()) for cell in cells], dtype=np.float64)
 
@@ -119,22 +156,91 @@ def _moment(cell: str) -> float:
     )
 
 
-def column_of(values: NDArray[Any], name: str) -> Column:
-    """A column from an array of any kind: numbers, booleans, dates, or objects."""
+def taken_for_words(name: str, column: Column) -> str:
+    """A sentence where words look as if they were meant for numbers."""
+    if not column.words:
+        return ""
+    strays = [word for word in column.words if not _is_number(word)]
+    if not strays:
+        return f"{name} holds numbers as texts: taken for words"
+    if all(_is_number(word.replace(",", ".", 1)) for word in strays):
+        return f"{name} holds numbers with a comma, such as {strays[0]!r}: taken for words"
+    if len(strays) * 2 > len(column.words):
+        return ""
+    return f"{name} holds numbers, but also {strays[0]!r}: all its cells are taken for words"
+
+
+def stray_word(column: Column) -> str:
+    """A word of a column that is not a date or a number either, or else any; none of numbers."""
+    plain = (word for word in column.words if not _is_number(word) and not _fit(moments, (word,)))
+    return next(plain, "".join(column.words[:1]))
+
+
+def _is_number(word: str) -> bool:
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return "_" not in word
+
+
+def column_of(values: NDArray[Any], name: str, is_name: bool = False) -> Column:
+    """A column from an array of any kind: numbers, booleans, dates, or objects.
+
+    Args:
+        values: one for each row.
+        name: of the column.
+        is_name: whether they are names of something, also where they are numbers.
+    """
     kind = values.dtype.kind
     if values.ndim != 1:
         raise SequencesError(f"column {name} should have one value in a row, got {values.ndim - 1}")
-    if kind in "fiu":
-        return Column(values.astype(np.float64))
+    if kind in "fiu" and not (is_name and kind != "f"):
+        with np.errstate(over="ignore"):
+            return Column(values.astype(np.float64))
     if kind in "Mm":
-        known = values.astype("datetime64[us]" if kind == "M" else "timedelta64[us]")
-        seconds = known.astype(np.int64) / 1e6
-        return Column(np.where(np.isnat(known), np.nan, seconds), (), kind == "M")
-    cells = tuple("" if one is None or one != one else str(one) for one in values.tolist())
-    if kind == "O":
-        known_values = [one for one in values.tolist() if one is not None and one == one]
-        if known_values and all(type(one) in (int, float) for one in known_values):
-            return Column(numbers(cells))
-    builder = ColumnBuilder("words")
-    builder.add(cells)
+        return Column(_seconds(values))
+    if kind in "cV":
+        raise SequencesError(f"column {name} holds {values.dtype}, and not numbers or words")
+    listed = values.tolist()
+    known = [one for one in listed if not _is_missing(one)]
+    if kind == "O" and not is_name and known and all(type(one) in (int, float) for one in known):
+        found = [np.nan if _is_missing(one) else _as_float(one) for one in listed]
+        return Column(np.array(found, dtype=np.float64))
+    builder = ColumnBuilder("words", len(listed))
+    builder.add(["" if _is_missing(one) else text_of(one) for one in listed])
     return builder.finish()
+
+
+def text_of(value: Any) -> str:
+    """A cell as a text; whole numbers without a point."""
+    if isinstance(value, bytes):
+        return value.decode(errors="backslashreplace")
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return str(value)
+
+
+def _is_missing(value: Any) -> bool:
+    try:
+        return value is None or bool(value != value)
+    except TypeError:  # pandas does not say whether NA is NA
+        return True
+    except ValueError:  # an array in a cell
+        return False
+
+
+def _as_float(value: float) -> float:
+    try:
+        return float(value)
+    except OverflowError:  # a whole number of Python has no largest one
+        return np.inf if value > 0 else -np.inf
+
+
+def _seconds(values: NDArray[Any]) -> Numbers:
+    """Dates as seconds since 1970, and durations as seconds; NaN where there is none."""
+    unit = np.datetime_data(values.dtype)[0]
+    if unit not in SECONDS:
+        unit = "ns" if unit in ("ps", "fs", "as") else "s"
+    exact = values.astype(f"{values.dtype.kind}8[{unit}]")
+    return np.where(np.isnat(exact), np.nan, exact.astype(np.int64) / SECONDS[unit])

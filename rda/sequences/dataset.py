@@ -16,6 +16,13 @@ MOST_CLASSES = 100
 """Whole numbers with at most so many values, each seen twice or more, are taken for labels."""
 MOST_CHANNELS = 10_000
 """More columns than this are a mistake more often than they are data."""
+EXACT = 2.0**53
+"""From here on, floats do not tell neighbouring whole numbers apart."""
+LARGEST = 1e100
+"""Numbers beyond this are marks for what is missing, not measurements; their squares overflow."""
+NUMBERS = (int, float)
+LONGEST_MESSAGE = 600
+"""Characters: a cell or a list of names may be far longer than a line."""
 
 
 class SequencesError(ValueError):
@@ -23,7 +30,17 @@ class SequencesError(ValueError):
 
     def __init__(self, message: str) -> None:
         # Names of columns and cells come from files: a terminal must not obey what they hold.
-        super().__init__(printable(message))
+        line = printable(message)
+        super().__init__(line if len(line) <= LONGEST_MESSAGE else line[:LONGEST_MESSAGE] + "...")
+
+
+def check_width(channels: int) -> None:
+    """An error where there are too many channels."""
+    if channels > MOST_CHANNELS:
+        raise SequencesError(
+            f"there are {channels:,} columns, and at most {MOST_CHANNELS:,} can be inputs: name "
+            "some of them with features"
+        )
 
 
 @dataclass(frozen=True)
@@ -68,11 +85,7 @@ class Sequences:
             raise SequencesError("there is no sequence in the data")
         if not self.channels:
             raise SequencesError("no column is left as an input: every one has another role")
-        if len(self.channels) > MOST_CHANNELS:
-            raise SequencesError(
-                f"there are {len(self.channels):,} columns, and at most {MOST_CHANNELS:,} can be "
-                "inputs: name some of them with features"
-            )
+        check_width(len(self.channels))
 
     def __len__(self) -> int:
         return len(self.lengths)
@@ -126,107 +139,161 @@ def from_arrays(
         channels: names of the channels; otherwise their numbers.
         target_name: what the target is called.
     """
-    pieces = _pieces(sequences, lengths, "sequences")
-    sizes = {piece.shape[1] for piece in pieces}
-    if len(sizes) > 1:
-        raise SequencesError(f"sequences should have equally many channels, got {sorted(sizes)}")
-    count = np.array([len(piece) for piece in pieces], dtype=np.int64)
-    if not all(count):
-        raise SequencesError(f"sequence {int(np.argmin(count))} has no step")
-    width = sizes.pop() if sizes else 0
-    names = tuple(channels) or tuple(f"channel {i + 1}" for i in range(width))
-    if len(names) != width:
-        raise SequencesError(f"channels should have {width} names, got {len(names)}")
-    if ids and len(ids) != len(pieces):
-        raise SequencesError(f"ids should have {len(pieces)} names, got {len(ids)}")
+    values, counts, padding = _steps(sequences, lengths)
+    width = values.shape[1]
+    names = tuple(map(str, channels)) or tuple(f"channel {i + 1}" for i in range(width))
+    if len(names) != width or len(set(names)) != width:
+        raise SequencesError(f"channels should be {width} different names, got {len(names)}")
+    if len(ids) and len(ids) != len(counts):
+        raise SequencesError(f"ids should have {len(counts)} names, got {len(ids)}")
     return Sequences(
-        np.concatenate(pieces) if pieces else np.empty((0, width)),
-        count,
+        values,
+        counts,
         tuple(Channel(name) for name in names),
-        tuple(map(str, ids)) or tuple(str(i) for i in range(len(pieces))),
-        None if target is None else _target(target, count, target_name, lengths),
-        None if groups is None else _codes(groups, len(pieces), "groups"),
+        tuple(map(str, ids)) or tuple(map(str, range(len(counts)))),
+        None if target is None else _target(target, counts, target_name, padding),
+        None if groups is None else _codes(groups, len(counts), "groups"),
     )
 
 
-def _pieces(sequences: Any, lengths: Any, name: str) -> list[Numbers]:
-    """Each sequence as (time, channels)."""
+def _steps(sequences: Any, lengths: Any) -> tuple[Numbers, Counts, Counts | None]:
+    """(steps, channels), (sequences), and the time that each was padded to where it was."""
+    if not isinstance(sequences, np.ndarray) or sequences.dtype == object:
+        if lengths is not None:
+            raise SequencesError("lengths should go with one padded array")
+        return *_joined(sequences), None
+    if sequences.ndim not in (2, 3):
+        raise SequencesError(
+            "an array should be (sequences, time, channels) or (sequences, time), got "
+            f"{sequences.ndim} dimensions"
+        )
+    steps = _numbers(sequences)
+    steps = steps[:, :, None] if steps.ndim == 2 else steps
+    count, time, width = steps.shape
+    if not time:
+        raise SequencesError("the sequences have no step")
+    if lengths is None:
+        return steps.reshape(count * time, width), np.full(count, time, dtype=np.int64), None
+    ends = whole_numbers(lengths, "lengths")
+    if len(ends) != count or not np.all((ends >= 1) & (ends <= time)):
+        raise SequencesError(
+            f"lengths should be one for each of {count:,} sequences, each at least 1 and at most "
+            f"{time:,}; or add up to {count:,} steps, each at least 1"
+        )
+    return steps[np.arange(time) < ends[:, None]], ends, ends
+
+
+def _joined(sequences: Any) -> tuple[Numbers, Counts]:
     try:
-        padded = isinstance(sequences, np.ndarray) and sequences.dtype != object
-        pieces = [np.asarray(piece, dtype=np.float64) for piece in sequences]
+        pieces = [_numbers(np.asarray(piece)) for piece in sequences]
     except (TypeError, ValueError) as error:
-        raise SequencesError(f"{name} should be numbers: {error}") from error
-    if lengths is not None:
-        ends = _whole(lengths, len(pieces), "lengths")
-        if not padded or any(not 1 <= end <= len(p) for end, p in zip(ends, pieces, strict=True)):
-            raise SequencesError(
-                "lengths should go with one padded array, each at least 1 and at most its time"
-            )
-        pieces = [piece[:end] for piece, end in zip(pieces, ends, strict=True)]
+        raise SequencesError(f"sequences should be numbers: {error}") from error
     pieces = [piece[:, None] if piece.ndim == 1 else piece for piece in pieces]
     for piece in pieces:
         if piece.ndim != 2:
             raise SequencesError(
-                f"each of {name} should be (time, channels) or (time), got {piece.ndim} dimensions"
+                f"each sequence should be (time, channels) or (time), got {piece.ndim} dimensions"
             )
-    return pieces
+    sizes = {piece.shape[1] for piece in pieces}
+    if len(sizes) > 1:
+        raise SequencesError(f"sequences should have equally many channels, got {sorted(sizes)}")
+    counts = np.array([len(piece) for piece in pieces], dtype=np.int64)
+    if not all(counts):
+        raise SequencesError(f"sequence {int(np.argmin(counts))} has no step")
+    return np.concatenate(pieces) if pieces else np.empty((0, 0)), counts
 
 
-def _whole(given: Any, count: int, name: str) -> Counts:
+def _numbers(values: NDArray[Any]) -> Numbers:
+    if values.dtype.kind not in "fiubO":
+        raise SequencesError(f"sequences should be numbers, got {values.dtype}")
+    with np.errstate(over="ignore"):
+        return tame(values.astype(np.float64, copy=False))
+
+
+def tame(values: Numbers) -> Numbers:
+    """Infinite, and so missing, where numbers are beyond LARGEST."""
+    extremes = (np.fmin.reduce(values, None), np.fmax.reduce(values, None)) if values.size else ()
+    if not any(abs(one) > LARGEST for one in extremes):
+        return values
+    return np.where(np.abs(values) > LARGEST, np.inf, values)
+
+
+def whole_numbers(given: Any, name: str) -> Counts:
+    """A list of whole numbers; an error for anything else."""
     found = np.asarray(given)
-    if found.shape != (count,) or found.dtype.kind not in "iu":
-        raise SequencesError(f"{name} should be {count} whole numbers, got {found.shape}")
+    if found.ndim != 1 or found.dtype.kind not in "iu":
+        raise SequencesError(f"{name} should be whole numbers, got {found.dtype} {found.shape}")
     return found.astype(np.int64)
 
 
 def _codes(given: Any, count: int, name: str) -> Counts:
     found = np.asarray(given)
-    if found.shape != (count,):
-        raise SequencesError(f"{name} should have {count} entries, got shape {found.shape}")
+    if found.shape != (count,) or found.dtype.kind not in "fiubUS":
+        raise SequencesError(
+            f"{name} should be {count} numbers or words, got {found.dtype} {found.shape}"
+        )
     return np.unique(found, return_inverse=True)[1].astype(np.int64)
 
 
-def _target(given: Any, lengths: Counts, name: str, padding: Any) -> Target:
+def _target(given: Any, lengths: Counts, name: str, padding: Counts | None) -> Target:
     """One for each sequence, or for each step where its entries are arrays themselves."""
-    rows = list(given)
+    try:
+        rows = list(given)
+    except TypeError as error:
+        raise SequencesError(f"{name} should be a list, got one value") from error
     if len(rows) != len(lengths):
         raise SequencesError(f"{name} should have {len(lengths)} entries, got {len(rows)}")
-    every_step = np.ndim(rows[0]) > 0
-    if every_step:
+    try:
+        if not rows or np.ndim(rows[0]) == 0:
+            return target_of(np.asarray(given), name, False)
         if padding is not None:
             rows = [row[:end] for row, end in zip(rows, lengths, strict=True)]
-        sizes = [len(row) for row in rows]
-        if sizes != lengths.tolist():
-            raise SequencesError(f"{name} should have one entry for each step of each sequence")
-        rows = [one for row in rows for one in row]
-    return target_of(np.asarray(rows), name, every_step)
+        pieces = [np.ravel(np.asarray(row)) for row in rows]
+        if [len(piece) for piece in pieces] == lengths.tolist():
+            return target_of(np.concatenate(pieces), name, True)
+    except SequencesError:
+        raise
+    except (TypeError, ValueError) as error:
+        raise SequencesError(f"{name} cannot be used: {error}") from error
+    raise SequencesError(f"{name} should have one entry for each step of each sequence")
 
 
 def target_of(values: NDArray[Any], name: str, every_step: bool, labels: bool = False) -> Target:
     """A target from numbers or from labels; `labels` takes numbers as labels too."""
-    if values.dtype.kind in "fiu" and not labels:
-        return Target(name, values.astype(np.float64), (), every_step)
-    if values.dtype.kind == "f" and np.all(values[~np.isnan(values)] % 1 == 0):
-        texts = np.array(["" if v != v else str(int(v)) for v in values.tolist()])
-    else:
-        texts = np.array(["" if v is None or v != v else str(v) for v in values.tolist()])
-    classes = tuple(sorted(set(texts.tolist()) - {""}, key=_natural))
+    if values.ndim != 1 or values.dtype.kind not in "fiubUSO":
+        raise SequencesError(f"{name} should be numbers or words, got {values.dtype}")
+    listed = values.tolist()
+    if values.dtype.kind in "fiu" or all(one is None or type(one) in NUMBERS for one in listed):
+        with np.errstate(over="ignore"):
+            found = tame(values.astype(np.float64))
+        found = np.where(np.isfinite(found), found, np.nan)
+        if not labels:
+            return Target(name, found, (), every_step)
+        listed = [one if one == one else None for one in found.tolist()]
+    texts = ["" if one is None or one != one else _label(one) for one in listed]
+    classes = tuple(sorted(set(texts) - {""}, key=_natural))
     index = {label: float(i) for i, label in enumerate(classes)}
-    found = np.array([index.get(text, np.nan) for text in texts.tolist()])
-    return Target(name, found, classes, every_step)
+    return Target(name, np.array([index.get(text, np.nan) for text in texts]), classes, every_step)
+
+
+def _label(value: Any) -> str:
+    if isinstance(value, bytes):
+        return value.decode(errors="backslashreplace")
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
 def _natural(label: str) -> tuple[float, str]:
     """Labels that are numbers in the order of numbers, before others."""
     try:
-        return float(label), label
+        number = float(label)
     except ValueError:
-        return float("inf"), label
+        return np.inf, label
+    return (number if np.isfinite(number) else np.inf), label
 
 
 def looks_like_labels(values: Any) -> bool:
     """Whether numbers are few whole ones that occur again and again."""
-    known = values[~np.isnan(values)]
-    if not len(known) or np.any(known % 1 != 0):
+    known = values[np.isfinite(values)]
+    if not len(known) or np.any(known % 1 != 0) or np.abs(known).max() >= EXACT:
         return False
     return len(np.unique(known)) <= min(MOST_CLASSES, max(len(known) // 2, 2))

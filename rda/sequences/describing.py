@@ -3,12 +3,14 @@
 import numpy as np
 
 from rda.sequences.dataset import Numbers, Sequences, Target
-from rda.sequences.preparing import Preparation
+from rda.sequences.preparing import MOST_CATEGORIES, Preparation, standards
 from rda.sequences.problem import Divided
 from rda.wording import counted, printable
 
 SHOWN = 8
 """Names that are listed; of more, only how many there are."""
+TRIED = 10_000
+"""Steps that are looked at before all are: most columns do not tell the answer even there."""
 UNEVEN = 5
 """A class that is this many times as frequent as another is worth a word."""
 PROBLEMS = {
@@ -34,6 +36,7 @@ def describe(
         _of_parts(divided, problem),
         *sequences.notes,
         *_missing(sequences, preparation),
+        *_many_words(sequences),
     ]
     if problem != "forecast" and sequences.target is not None:
         lines += _uneven(sequences.target)
@@ -102,6 +105,15 @@ def _missing(sequences: Sequences, preparation: Preparation) -> list[str]:
     return lines
 
 
+def _many_words(sequences: Sequences) -> list[str]:
+    return [
+        f"{channel.name} has {len(channel.categories):,} different words, of which the first "
+        f"{MOST_CATEGORIES} are told apart: leave it out with --ignore if it is a name or a text"
+        for channel in sequences.channels
+        if len(channel.categories) > MOST_CATEGORIES
+    ]
+
+
 def _uneven(target: Target) -> list[str]:
     counts = [count for count in _counts(target) if count] if target.classes else []
     if len(counts) < 2 or max(counts) < UNEVEN * min(counts):
@@ -135,8 +147,18 @@ def _tells(column: Numbers, answers: Numbers, are_labels: bool) -> bool:
     column, answers = column[known], answers[known]
     if len(column) < 3 or np.ptp(column) == 0 or np.ptp(answers) == 0:
         return False
-    if are_labels:
-        pairs = np.unique(np.stack([column, answers], 1), axis=0)
-        values = np.unique(column)
-        return len(pairs) == len(values) <= max(len(column) // 10, len(np.unique(answers)))
-    return bool(abs(np.corrcoef(column, answers)[0, 1]) > 1 - 1e-9)
+    if not are_labels:
+        (a, a_spread), (b, b_spread) = standards(column), standards(answers)
+        alike = np.mean((column - a) / a_spread * ((answers - b) / b_spread))
+        return bool(abs(alike) > 1 - 1e-9)
+    if not _is_function(column[:TRIED], answers[:TRIED]) or not _is_function(column, answers):
+        return False
+    return len(np.unique(column)) <= max(len(column) // 10, len(np.unique(answers)))
+
+
+def _is_function(column: Numbers, answers: Numbers) -> bool:
+    """Whether a value always comes with the same answer."""
+    values, place = np.unique(column, return_inverse=True)
+    answer = np.empty(len(values))
+    answer[place] = answers
+    return bool(np.all(answer[place] == answers))

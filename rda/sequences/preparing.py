@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rda.sequences.dataset import Channel, Numbers, Sequences, SequencesError
+from rda.sequences.memory import require
 
 MOST_CATEGORIES = 100
 """Categories of a channel that are told apart; the others, and unseen ones, are like none."""
@@ -48,21 +49,26 @@ class Preparation:
             raise SequencesError(
                 f"there should be {len(self.channels)} channels, got shape {values.shape}"
             )
-        pieces: list[NDArray[np.float32]] = []
+        require(4 * len(values) * self.width, "what a unit reads of the sequences")
+        inputs = np.empty((len(values), self.width), dtype=np.float32)
+        place = 0
         for i, channel in enumerate(self.channels):
             column = values[:, i]
             known = np.isfinite(column)
             if channel.categories:
-                count = min(len(channel.categories), MOST_CATEGORIES)
-                pieces.append((column[:, None] == np.arange(count)).astype(np.float32))
+                for category in range(min(len(channel.categories), MOST_CATEGORIES)):
+                    inputs[:, place] = column == category
+                    place += 1
             else:
-                scaled = (np.where(known, column, self.means[i]) - self.means[i]) / self.deviations[
-                    i
-                ]
-                pieces.append(np.clip(scaled, -OUTLIER, OUTLIER).astype(np.float32)[:, None])
+                with np.errstate(over="ignore"):  # the quotient, which is cut anyway
+                    scaled = (column[known] - self.means[i]) / self.deviations[i]
+                inputs[~known, place] = 0.0
+                inputs[known, place] = np.clip(scaled, -OUTLIER, OUTLIER)
+                place += 1
             if self.masked[i]:
-                pieces.append((~known).astype(np.float32)[:, None])
-        return np.concatenate(pieces, 1)
+                inputs[:, place] = ~known
+                place += 1
+        return inputs
 
     def to_facts(self) -> dict[str, Any]:
         """Plain values, to be saved with a model."""

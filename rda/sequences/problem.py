@@ -9,6 +9,8 @@ import numpy as np
 from rda.sequences.dataset import Counts, Sequences, SequencesError
 from rda.sequences.splitting import Shares, split
 
+MOST_LABELS = 1_000
+"""A model has an output for each, and a comparison a table of all pairs."""
 PARTS = ("train", "validation", "test")
 
 
@@ -23,6 +25,11 @@ def problem_of(sequences: Sequences, asked: str) -> str:
         )
     if asked == "forecast":
         return "forecast"
+    if len(target.classes) > MOST_LABELS:
+        raise SequencesError(
+            f"{target.name} has {len(target.classes):,} different labels, and at most "
+            f"{MOST_LABELS:,} can be learned: it looks like a name"
+        )
     kind = "label" if target.classes else "number"
     found = kind + "s" if target.every_step else kind
     if asked not in ("auto", found):

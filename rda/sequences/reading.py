@@ -1,7 +1,6 @@
 """Files, arrays and frames as sequences."""
 
 import glob
-import zipfile
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -10,15 +9,20 @@ from typing import Any
 import numpy as np
 
 from rda.names import unknown_name
+from rda.sequences.array_files import ARRAYS, read_arrays
+from rda.sequences.columns import text_of
 from rda.sequences.dataset import (
     Sequences,
     SequencesError,
     from_arrays,
     looks_like_labels,
     target_of,
+    whole_numbers,
 )
-from rda.sequences.roles import Roles, from_table
-from rda.sequences.tables import from_frame, read_csv, read_parquet
+from rda.sequences.parquet_files import read_parquet
+from rda.sequences.roles import Roles
+from rda.sequences.rows import from_table
+from rda.sequences.tables import from_frame, read_csv
 from rda.sequences.ts_files import read_ts
 
 READERS = {".csv": "table", ".tsv": "table", ".txt": "table", ".parquet": "parquet", ".ts": "ts"}
@@ -43,12 +47,28 @@ def read(data: Any, roles: Roles = UNTOLD, *, encoding: str = "utf-8") -> Sequen
     """
     try:
         if isinstance(data, Mapping):
-            return from_mapping(data)
-        if hasattr(data, "columns"):
-            return from_table(from_frame(data), roles)
-        return _read_files(paths_of(data), roles, encoding)
+            found = from_mapping(data)
+        elif hasattr(data, "columns"):
+            found = from_table(from_frame(data, roles))
+        else:
+            found = _read_files(paths_of(data), roles, encoding)
     except MemoryError:
-        raise SequencesError(f"{data} does not fit into memory") from None
+        where = data if isinstance(data, str | Path) else "the data"
+        raise SequencesError(f"{where} does not fit into memory") from None
+    _check_text(found)
+    return found
+
+
+def _check_text(found: Sequences) -> None:
+    """Names and words must be such that they can be written to a file."""
+    words = [*found.ids, *(found.target.classes if found.target else ())]
+    for channel in found.channels:
+        words += [channel.name, *channel.categories]
+    for word in words:
+        try:
+            word.encode()
+        except UnicodeEncodeError as error:
+            raise SequencesError(f"{word!r} holds half a character, which no file can") from error
 
 
 def _read_files(paths: list[Path], roles: Roles, encoding: str) -> Sequences:
@@ -57,23 +77,24 @@ def _read_files(paths: list[Path], roles: Roles, encoding: str) -> Sequences:
         raise SequencesError(f"the files are of several kinds: {', '.join(sorted(kinds))}")
     kind = kinds.pop()
     if kind == "table":
-        return from_table(read_csv(paths, encoding), roles)
+        return from_table(read_csv(paths, encoding, roles))
     if kind == "parquet":
-        return from_table(read_parquet(paths), roles)
+        return from_table(read_parquet(paths, roles))
     if kind == "ts":
-        return read_ts(paths)
+        return read_ts(paths, encoding)
     if len(paths) > 1:
         raise SequencesError(f"one .npz file holds all sequences, got {len(paths)}")
-    return from_mapping(_read_npz(paths[0]))
+    return from_mapping(read_arrays(paths[0]))
 
 
 def _kind(path: Path) -> str:
-    suffix = path.with_suffix("").suffix if path.suffix == ".gz" else path.suffix
-    if suffix.lower() not in READERS:
+    packed = path.suffix.lower() == ".gz"
+    kind = READERS.get((path.with_suffix("") if packed else path).suffix.lower(), "")
+    if not kind or (packed and kind not in ("table", "ts")):
         raise SequencesError(
             f"{path} should be a file of {', '.join(READERS)}, or one of text as .csv.gz"
         )
-    return READERS[suffix.lower()]
+    return kind
 
 
 def paths_of(data: Any) -> list[Path]:
@@ -82,59 +103,58 @@ def paths_of(data: Any) -> list[Path]:
         place = Path(data).expanduser()
         if place.is_file():
             return [place]
-        found = place.iterdir() if place.is_dir() else map(Path, glob.glob(str(place)))
+        folder = place.is_dir()
+        found = place.iterdir() if folder else map(Path, glob.glob(str(place)))
         paths = sorted(path for path in found if path.is_file() and path.name[:1] != ".")
+        if not paths and not folder and place.exists():
+            raise SequencesError(f"{data} is neither a file nor a folder: it cannot be read twice")
     except (OSError, RuntimeError, TypeError, ValueError) as error:
+        if isinstance(error, SequencesError):
+            raise
         raise SequencesError(f"{data!r} cannot be read: {error}") from error
     if not paths:
-        raise SequencesError(f"there is no file {data}")
+        raise SequencesError(f"there is no file {'in the folder ' if folder else ''}{data}")
     return paths
-
-
-def _read_npz(path: Path) -> dict[str, Any]:
-    try:
-        with path.open("rb") as file:
-            found = np.load(file, allow_pickle=False)
-            if isinstance(found, np.ndarray):
-                return {"X": found}
-            return {name: found[name] for name in found.files}
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile, KeyError) as error:
-        if "Object arrays" in str(error):
-            raise SequencesError(
-                f"{path} holds Python objects, which are not opened because they may run code: "
-                "save one flat array X (steps, channels) with lengths"
-            ) from error
-        raise SequencesError(f"{path} cannot be read as arrays: {error}") from error
 
 
 def from_mapping(data: Mapping[str, Any]) -> Sequences:
     """Arrays by name: `X` and `y` as in `from_arrays`; or `X` (steps, channels) with `lengths`."""
-    known = ("X", "y", "lengths", "groups", "ids", "channels")
     for name in data:
-        if name not in known:
-            raise SequencesError(unknown_name("array", str(name), known))
+        if name not in ARRAYS:
+            raise SequencesError(unknown_name("array", str(name), ARRAYS))
     if "X" not in data:
-        raise SequencesError(f"there should be an array X, got {', '.join(map(str, data))}")
+        raise SequencesError(
+            f"there should be an array X, got {', '.join(map(str, data)) or 'none'}"
+        )
     sequences, target, lengths = data["X"], data.get("y"), data.get("lengths")
     if lengths is not None and _is_flat(sequences, lengths):
         ends = np.cumsum(lengths)[:-1]
-        if target is not None and len(target) == len(sequences) != len(lengths):
+        if target is not None and np.ndim(target) and len(target) == len(sequences):
             target = np.split(np.asarray(target), ends)
         sequences, lengths = np.split(np.asarray(sequences), ends), None
-    names = {name: [str(one) for one in data[name]] for name in ("ids", "channels") if name in data}
     found = from_arrays(
         sequences, target, lengths=lengths, groups=data.get("groups"),
-        ids=names.get("ids", ()), channels=names.get("channels", ()),
+        ids=_names(data, "ids"), channels=_names(data, "channels"),
     )  # fmt: skip
     return found if found.target is None else _as_labels(found)
 
 
+def _names(data: Mapping[str, Any], which: str) -> list[str]:
+    found = np.asarray(data.get(which, []))
+    if found.ndim != 1 or found.dtype.kind not in "fiubUSO":
+        raise SequencesError(f"{which} should be a list of names, got {found.dtype} {found.shape}")
+    return [text_of(one) for one in found.tolist()]
+
+
 def _is_flat(sequences: Any, lengths: Any) -> bool:
     """Whether an array has the steps of all sequences, one after the other."""
+    counts = whole_numbers(lengths, "lengths")
     if not isinstance(sequences, np.ndarray) or sequences.dtype == object:
         return False
-    total = int(np.sum(lengths))
-    return sequences.ndim <= 2 and len(sequences) == total and len(sequences) != len(lengths)
+    steps = len(sequences) if sequences.ndim in (1, 2) else 0
+    if len(counts) == steps or np.any((counts < 1) | (counts > steps)):
+        return False
+    return int(counts.sum()) == steps
 
 
 def _as_labels(found: Sequences) -> Sequences:

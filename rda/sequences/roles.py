@@ -1,26 +1,18 @@
-"""What each column of a table is for, and the sequences that follow from it."""
+"""What each column of a table is for, as it was said or as its name tells."""
 
+import csv
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
-
-import numpy as np
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
 
 from rda.names import unknown_name
-from rda.sequences.columns import Column, Table
-from rda.sequences.dataset import (
-    Channel,
-    Counts,
-    Sequences,
-    SequencesError,
-    Target,
-    looks_like_labels,
-    target_of,
-)
+from rda.sequences.dataset import SequencesError, check_width
 
 SEQUENCE_NAMES = ("sequence", "sequence_id", "seq", "seq_id", "series", "series_id", "case", "id")
 TIME_NAMES = ("time", "t", "step", "timestamp", "date", "datetime", "year", "index")
 TARGET_NAMES = ("target", "label", "class", "y")
+LISTED = 20
+"""Names of columns that an error lists; of more, only those that are alike."""
 
 
 @dataclass(frozen=True)
@@ -34,121 +26,64 @@ class Roles:
     features: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
 
+    @property
+    def columns(self) -> list[str]:
+        """All columns that are read, in any order."""
+        others = (self.sequence, self.time, self.target, self.group)
+        return list(dict.fromkeys(name for name in (*others, *self.features) if name))
 
-def from_table(table: Table, roles: Roles) -> Sequences:
-    """Sequences from rows: a column names the sequence, or each file is one."""
-    roles = understood(table, roles)
-    code, ids = _sequence_of_rows(table, roles)
-    order, notes = _order(table, roles, code)
-    code = code[order]
-    lengths = np.bincount(code, minlength=len(ids)).astype(np.int64)
-    first = np.concatenate(([0], np.cumsum(lengths)[:-1])).astype(np.int64)
-    names = _features(table, roles)
-    columns = [table.columns[name].values[order] for name in names]
-    values = np.stack(columns, 1) if columns else np.empty((len(order), 0))
-    channels = tuple(Channel(name, table.columns[name].words) for name in names)
-    target = None
-    if roles.target:
-        column = table.columns[roles.target]
-        target = _target(roles.target, column, column.values[order], code, first)
-    groups = None
-    if roles.group:
-        groups = _groups(roles.group, table.columns[roles.group].values[order], code, first)
-    return Sequences(values, lengths, channels, ids, target, groups, tuple(notes))
+    @property
+    def names_only(self) -> set[str]:
+        """Columns whose cells are names, also where they look like numbers: 01 is not 1, and no
+        two of many digits are the same because a float does not tell them apart."""
+        return {self.sequence, self.group} - {""} - set(self.features)
 
 
-def understood(table: Table, roles: Roles) -> Roles:
-    """The roles with those that were not given found by the names of columns."""
+def listed(text: str) -> tuple[str, ...]:
+    """Names separated by commas; one with a comma is in double quotes, as in a table."""
+    try:
+        cells = next(csv.reader([text], skipinitialspace=True, strict=True), [])
+    except csv.Error as error:
+        raise SequencesError(f"names should be separated by commas, got {text!r}") from error
+    return tuple(name for cell in cells if (name := cell.strip()))
+
+
+def understood(columns: Sequence[str], roles: Roles, one_a_file: bool) -> Roles:
+    """The roles with those that were not given found by the names of columns.
+
+    Args:
+        columns: all names that a table has.
+        roles: those that were given.
+        one_a_file: whether each of several files is a sequence.
+    """
+    there = set(columns)
     named = [roles.sequence, roles.time, roles.target, roles.group, *roles.features, *roles.ignore]
     for name in filter(None, named):
-        if name not in table.columns:
-            raise SequencesError(unknown_name("column", name, list(table.columns)))
+        if name not in there:
+            raise _unknown(name, columns)
     taken = {name for name in named if name}
-    free = {name.lower(): name for name in table.columns if name not in taken}
+    free = {name.lower(): name for name in columns if name not in taken}
 
     def first(names: Sequence[str]) -> str:
         return next((free[name] for name in names if name in free), "")
 
-    one_a_file = len(table.names) > 1
-    return Roles(
-        roles.sequence or ("" if one_a_file else first(SEQUENCE_NAMES)),
-        roles.time or first(TIME_NAMES),
-        roles.target or first(TARGET_NAMES),
-        roles.group,
-        roles.features,
-        roles.ignore,
+    found = replace(
+        roles,
+        sequence=roles.sequence or ("" if one_a_file else first(SEQUENCE_NAMES)),
+        time=roles.time or first(TIME_NAMES),
+        target=roles.target or first(TARGET_NAMES),
+        features=tuple(dict.fromkeys(roles.features)),
     )
+    if not found.features:
+        others = {found.sequence, found.time, found.target, found.group, *found.ignore}
+        found = replace(found, features=tuple(name for name in columns if name not in others))
+    check_width(len(found.features))
+    return found
 
 
-def _features(table: Table, roles: Roles) -> list[str]:
-    if roles.features:
-        return list(roles.features)
-    others = {roles.sequence, roles.time, roles.target, roles.group, *roles.ignore}
-    return [name for name in table.columns if name not in others]
-
-
-def _sequence_of_rows(table: Table, roles: Roles) -> tuple[Counts, tuple[str, ...]]:
-    """The number of each row's sequence, by first appearance, and the names of the sequences."""
-    if not roles.sequence:
-        return table.files, table.names
-    column = table.columns[roles.sequence]
-    if np.isnan(column.values).any():
-        row = int(np.argmax(np.isnan(column.values))) + 1
-        raise SequencesError(f"row {row:,} has no {roles.sequence}, which names its sequence")
-    values, first, code = np.unique(column.values, return_index=True, return_inverse=True)
-    order = np.argsort(first)
-    place = np.empty(len(order), dtype=np.int64)
-    place[order] = np.arange(len(order))
-    names = [_name(values[i], column) for i in order]
-    return place[code.ravel()], tuple(names)
-
-
-def _name(value: float, column: Column) -> str:
-    if column.words:
-        return column.words[int(value)]
-    return str(int(value)) if value % 1 == 0 else str(value)
-
-
-def _order(table: Table, roles: Roles, code: Counts) -> tuple[Counts, list[str]]:
-    """Rows by sequence and time, and what was not so in the file."""
-    notes = []
-    time = table.columns[roles.time].values if roles.time else None
-    if time is None:
-        order = np.argsort(code, kind="stable")
-    else:
-        if np.isnan(time).any():
-            row = int(np.argmax(np.isnan(time))) + 1
-            raise SequencesError(f"row {row:,} has no {roles.time}, which orders the steps")
-        order = np.lexsort((np.arange(len(code)), time, code))
-        same = (np.diff(time[order]) == 0) & (np.diff(code[order]) == 0)
-        if same.any():
-            notes.append(
-                f"{int(same.sum()):,} steps have the same {roles.time} as the step before: they "
-                "are kept in the order of the file"
-            )
-        within = np.argsort(code, kind="stable")
-        if np.any((np.diff(time[within]) < 0) & (np.diff(code[within]) == 0)):
-            notes.append(f"steps were sorted by {roles.time}")
-    return order.astype(np.int64), notes
-
-
-def _target(name: str, column: Column, values: Any, code: Counts, first: Counts) -> Target:
-    """For each sequence where it is the same at all its steps, otherwise for each step."""
-    of_first = values[first][code]
-    constant = bool(np.all((values == of_first) | (np.isnan(values) & np.isnan(of_first))))
-    # A single sequence has nothing to compare with: its answers are those of its steps.
-    every_step = not constant or len(first) == 1
-    chosen = values if every_step else values[first]
-    if column.words:
-        return Target(name, chosen, column.words, every_step)
-    if looks_like_labels(chosen):
-        return target_of(chosen, name, every_step, labels=True)
-    return Target(name, chosen, (), every_step)
-
-
-def _groups(name: str, values: Any, code: Counts, first: Counts) -> Counts:
-    if np.any(values != values[first][code]):
-        raise SequencesError(
-            f"a sequence has several values of {name}, which should group sequences"
-        )
-    return np.unique(values[first], return_inverse=True)[1].astype(np.int64)
+def _unknown(name: str, columns: Sequence[str]) -> SequencesError:
+    if len(columns) <= LISTED:
+        return SequencesError(unknown_name("column", name, columns))
+    near = get_close_matches(name, columns, n=LISTED)
+    alike = f": those most like it are {', '.join(near)}" if near else ""
+    return SequencesError(f"there is no column {name!r} among {len(columns):,}{alike}")

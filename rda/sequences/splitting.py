@@ -106,8 +106,10 @@ def _stratified(sequences: Sequences, shares: Shares, generator: np.random.Gener
     needed = len(shares.parts)
     none = np.empty(0, dtype=np.int64)
     pieces: dict[str, list[Counts]] = {"train": [none], "validation": [none], "test": [none]}
-    for label in np.unique(target.values):
-        members = generator.permutation(np.flatnonzero(target.values == label))
+    order = np.argsort(target.values, kind="stable")
+    order = order[: np.isfinite(target.values).sum()]  # without those that have no label
+    for group in np.split(order, np.flatnonzero(np.diff(target.values[order])) + 1):
+        members = generator.permutation(group)
         if len(members) < needed:
             pieces["train"].append(members)
             continue

@@ -1,10 +1,13 @@
 """Sequences that were read already, and those that a program holds in memory."""
 
 import hashlib
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
+
+import numpy as np
 
 from rda.sequences.dataset import Sequences, SequencesError
 from rda.sequences.reading import paths_of, read
@@ -13,13 +16,15 @@ from rda.sequences.roles import Roles
 IN_MEMORY = "memory:"
 _held: dict[str, Sequences] = {}
 _holders: dict[str, int] = {}
+_counting = threading.Lock()
 
 
 def hold(sequences: Sequences) -> str:
     """A name under which this process finds the sequences again, the same for the same ones."""
     name = IN_MEMORY + digest(sequences)[:16]
-    _held[name] = sequences
-    _holders[name] = _holders.get(name, 0) + 1
+    with _counting:
+        _held[name] = sequences
+        _holders[name] = _holders.get(name, 0) + 1
     return name
 
 
@@ -30,9 +35,10 @@ def held(sequences: Sequences) -> Iterator[str]:
     try:
         yield name
     finally:
-        _holders[name] -= 1
-        if not _holders[name]:
-            del _held[name], _holders[name]
+        with _counting:
+            _holders[name] -= 1
+            if not _holders[name]:
+                del _held[name], _holders[name]
 
 
 def read_once(data: str, roles: Roles, encoding: str) -> Sequences:
@@ -43,12 +49,15 @@ def read_once(data: str, roles: Roles, encoding: str) -> Sequences:
                 f"{data} was given by a program and is in no file: only that program can go on"
             )
         return _held[data]
-    files = paths_of(data)
-    stamps = tuple((path, path.stat().st_mtime_ns, path.stat().st_size) for path in files)
+    try:
+        stats = [(path, path.stat()) for path in paths_of(data)]
+    except OSError as error:  # removed just now
+        raise SequencesError(f"{data} cannot be read: {error.strerror}") from error
+    stamps = tuple((path, stat.st_mtime_ns, stat.st_size) for path, stat in stats)
     return _read(data, roles, encoding, stamps)
 
 
-@lru_cache(maxsize=2)
+@lru_cache(maxsize=1)
 def _read(
     data: str, roles: Roles, encoding: str, stamps: tuple[tuple[Path, int, int], ...]
 ) -> Sequences:
@@ -60,7 +69,7 @@ def digest(sequences: Sequences) -> str:
     found = hashlib.sha256()
     names = [(channel.name, channel.categories) for channel in sequences.channels]
     found.update(repr((names, sequences.values.shape)).encode())
-    found.update(sequences.values.tobytes())
+    found.update(np.ascontiguousarray(sequences.values).data)
     found.update(sequences.lengths.tobytes())
     if sequences.target is not None:
         target = sequences.target

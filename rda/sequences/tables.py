@@ -1,228 +1,207 @@
-"""Tables of rows: CSV and Parquet files, and frames of pandas or polars."""
+"""Tables of text, and frames of pandas or polars."""
 
 import csv
-import gzip
-import io
+from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
-from itertools import islice
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
-from rda.sequences.columns import Column, ColumnBuilder, Table, column_of, moments, numbers
+from rda.sequences.columns import Column, ColumnBuilder, KindOfColumn, Table, column_of, numbers
 from rda.sequences.dataset import SequencesError
+from rda.sequences.memory import require, require_rows
+from rda.sequences.roles import Roles, understood
+from rda.sequences.text_files import Lines, opened
 
-BLOCK = 20_000
-"""Rows that are read at a time."""
+BLOCK = 1 << 21
+"""Characters of rows that are read at a time."""
 DELIMITERS = ",;\t|"
 MOST_COLUMNS = 100_000
-BOMB = 200
-"""A compressed file whose content is this many times as large is refused beyond LARGE bytes."""
-LARGE = 1 << 30
+WORKING = 12
+"""Numbers that are held for each row, beside the columns, while rows are put in order."""
 
 
-def read_csv(paths: list[Path], encoding: str = "utf-8") -> Table:
-    """Read every file twice: once to learn what its columns hold, once to keep them."""
-    kinds = _kinds(paths, encoding)
-    builders = {name: ColumnBuilder(kind) for name, kind in kinds.items()}
-    files: list[np.ndarray[Any, np.dtype[np.int64]]] = []
-    for number, path in enumerate(paths):
-        for block in _blocks(path, encoding):
-            for name, cells in block.items():
-                builders[name].add(cells)
-            files.append(np.full(len(next(iter(block.values()))), number, dtype=np.int64))
-    if not files:
-        raise SequencesError(f"{paths[0]} has no rows below its header")
-    columns = {name: builder.finish() for name, builder in builders.items()}
-    return Table(columns, np.concatenate(files), tuple(path.stem for path in paths))
+@dataclass
+class _Survey:
+    """What a first look at the files has found."""
+
+    roles: Roles
+    kinds: dict[str, KindOfColumn]
+    rows: list[int] = field(default_factory=list)
+    """Of each file."""
+    notes: list[str] = field(default_factory=list)
 
 
-def _kinds(paths: list[Path], encoding: str) -> dict[str, str]:
-    """What each column holds: numbers if all its cells are, else moments, else words."""
-    kinds: dict[str, str] = {}
-    first: dict[str, tuple[str, ...]] = {}
-    for path in paths:
-        for block in _blocks(path, encoding):
-            if not kinds:
-                kinds = dict.fromkeys(block, "numbers")
-            if list(kinds) != list(block):
+def bytes_a_row(roles: Roles) -> int:
+    """What a row takes: its columns, once more those that are inputs, and work space."""
+    return 8 * (len(roles.columns) + len(roles.features) + WORKING)
+
+
+def read_csv(paths: list[Path], encoding: str, roles: Roles) -> Table:
+    """Read every file twice: once to learn how many rows it has and what its columns hold, once to
+    keep those columns that have a role."""
+    survey = _surveyed(paths, encoding, roles)
+    found, rows = survey.roles, sum(survey.rows)
+    builders = {name: ColumnBuilder(kind.name, rows) for name, kind in survey.kinds.items()}
+    try:
+        for path in paths:
+            with opened(path, encoding) as lines:
+                for block in _Rows(path, lines).blocks(found):
+                    for name, cells in block.items():
+                        builders[name].add(cells)
+                    # Words that are all different take more memory than their rows.
+                    require(8 * rows * (len(found.features) + WORKING), str(path))
+        columns = {name: builder.finish() for name, builder in builders.items()}
+    except SequencesError:
+        raise
+    except (ValueError, KeyError, OverflowError) as error:
+        raise SequencesError(f"{path} has changed while it was read: {error}") from error
+    files = np.repeat(np.arange(len(paths)), survey.rows).astype(np.int64)
+    notes = tuple(survey.notes)
+    return Table(columns, files, names_of(paths), found, bool(roles.features), notes)
+
+
+def _surveyed(paths: list[Path], encoding: str, roles: Roles) -> _Survey:
+    survey: _Survey | None = None
+    sizes = [_size(path) for path in paths]
+    total, bytes_read, rows = max(sum(sizes), 1), 0, 0
+    for size, path in zip(sizes, paths, strict=True):
+        with opened(path, encoding) as lines:
+            table = _Rows(path, lines)
+            if survey is None:
+                first = table.names
+                found = understood(first, roles, len(paths) > 1)
+                kinds = {name: KindOfColumn(name in found.names_only) for name in found.columns}
+                survey = _Survey(found, kinds)
+            elif table.names != first:
                 raise SequencesError(f"{path} has other columns than {paths[0]}")
-            for name, cells in block.items():
-                kinds[name] = _kind(kinds[name], cells, first.setdefault(name, cells))
-    return kinds
+            if table.note:
+                survey.notes.append(table.note)
+            for block in table.blocks(survey.roles):
+                for name, cells in block.items():
+                    survey.kinds[name].see(cells)
+                share = min((bytes_read + lines.position) / total, 1.0)
+                require_rows(rows + table.rows, share, bytes_a_row(survey.roles), str(path))
+            if not table.rows:
+                raise SequencesError(f"{path} has no rows below its header")
+            survey.rows.append(table.rows)
+            bytes_read, rows = bytes_read + size, rows + table.rows
+    assert survey is not None  # there is a file
+    require(rows * bytes_a_row(survey.roles), str(paths[0]))
+    return survey
 
 
-def _kind(so_far: str, cells: tuple[str, ...], first: tuple[str, ...]) -> str:
-    """The first of numbers, moments and words that all cells fit."""
-    for kind, parse in (("numbers", numbers), ("moments", moments)):
-        if so_far in (kind, "numbers"):
-            try:
-                parse(cells)
-                if kind != so_far:
-                    parse(first)  # the earlier cells were read as numbers
-            except (ValueError, OverflowError):
-                continue
-            return kind
-    return "words"
-
-
-def _blocks(path: Path, encoding: str) -> Iterator[dict[str, tuple[str, ...]]]:
-    """The rows of a file as columns of cells, some thousand rows at a time."""
-    with _opened(path, encoding) as file:
-        try:
-            yield from _parsed(path, file)
-        except UnicodeDecodeError as error:
-            raise SequencesError(
-                f"{path} is not written in {encoding}: encoding should name another, such as "
-                "latin-1 or utf-16"
-            ) from error
-        except csv.Error as error:
-            raise SequencesError(f"{path} cannot be read as a table: {error}") from error
-        except (EOFError, gzip.BadGzipFile, OSError) as error:
-            raise SequencesError(f"{path} cannot be read: {error}") from error
-
-
-def _parsed(path: Path, file: IO[str]) -> Iterator[dict[str, tuple[str, ...]]]:
-    start = file.read(1 << 16)
-    if not start.strip():
-        raise SequencesError(f"{path} is empty")
-    if "\0" in start:
-        raise SequencesError(f"{path} holds NUL characters: it is not a table of text")
-    delimiter = max(DELIMITERS, key=start.splitlines()[0].count)
-    rows = csv.reader(_lines(start, file), delimiter=delimiter, strict=True)
-    head = next(rows)
-    if len(head) > MOST_COLUMNS:
-        raise SequencesError(f"{path} has {len(head):,} columns, more than {MOST_COLUMNS:,}")
-    named = not _all_numbers(head)
-    names = _names(path, head) if named else [f"column {i + 1}" for i in range(len(head))]
-    waiting = [] if named else [head]
-    line = len(waiting)
-    while block := waiting + [row for row in islice(rows, BLOCK) if row]:
-        waiting = []
-        for row in block:
-            line += 1
-            if len(row) != len(names):
-                raise SequencesError(
-                    f"row {line:,} of {path} has {len(row):,} cells, and there are {len(names):,} "
-                    "columns"
-                )
-        yield dict(zip(names, zip(*block, strict=True), strict=True))
-
-
-def _lines(start: str, file: IO[str]) -> Iterator[str]:
-    """The lines of a file of which some characters were read already."""
-    begun = start.splitlines(keepends=True)
-    yield from begun[:-1]
-    yield begun[-1] + file.readline() if begun[-1][-1:] != "\n" else begun[-1]
-    yield from file
-
-
-def _all_numbers(cells: list[str]) -> bool:
+def _size(path: Path) -> int:
     try:
-        numbers(tuple(cells))
-    except ValueError:
-        return False
-    return any(cell.strip() for cell in cells)
-
-
-def _names(path: Path, head: list[str]) -> list[str]:
-    names = [cell.strip() or f"column {i + 1}" for i, cell in enumerate(head)]
-    twice = (
-        next((name for name in names if names.count(name) > 1), None)
-        if len(set(names)) < len(names)
-        else None
-    )
-    if twice is not None:
-        raise SequencesError(f"{path} has two columns with the name {twice!r}")
-    return names
-
-
-@contextmanager
-def _opened(path: Path, encoding: str) -> Iterator[IO[str]]:
-    """The text of a file, uncompressed where it is a .gz."""
-    name = "utf-8-sig" if encoding.lower().replace("_", "-") in ("utf-8", "utf8") else encoding
-    try:
-        raw: Any = path.open("rb")
+        return path.stat().st_size
     except OSError as error:
         raise SequencesError(f"{path} cannot be read: {error.strerror}") from error
-    with raw:
-        content = raw
-        if path.suffix == ".gz":
-            content = _Bounded(gzip.GzipFile(fileobj=raw), path)
+
+
+def names_of(paths: list[Path]) -> tuple[str, ...]:
+    """What the sequences of files are called: as the files, with their folders where needed."""
+    stems = tuple(path.stem for path in paths)
+    return stems if len(set(stems)) == len(stems) else tuple(map(str, paths))
+
+
+class _Rows:
+    """The rows of one file of text."""
+
+    def __init__(self, path: Path, lines: Lines) -> None:
+        self.path, self._lines = path, lines
+        self.rows = 0
+        """How many were read."""
+        self.note = ""
+        head = self._start()
+        if len(head) > MOST_COLUMNS:
+            raise SequencesError(f"{path} has {len(head):,} columns, more than {MOST_COLUMNS:,}")
+        self._waiting = [] if _is_header(head) else [head]
+        if self._waiting:
+            head = [""] * len(head)
+            self.note = f"the first row of {path} holds numbers: it is a step, not names of columns"
+        self.names = [cell.strip() or f"column {i + 1}" for i, cell in enumerate(head)]
+        twice = [name for name, count in Counter(self.names).items() if count > 1]
+        if twice:
+            raise SequencesError(f"{path} has two columns with the name {twice[0]!r}")
+
+    def _start(self) -> list[str]:
+        lines = iter(self._lines)
+        first = next((line for line in lines if line.strip()), "")
+        if not first:
+            raise SequencesError(f"{self.path} is empty")
+        if "\0" in first:
+            raise SequencesError(f"{self.path} holds NUL characters: it is not a table of text")
+        delimiter = max(DELIMITERS, key=first.count)
+        if self.path.name.lower().removesuffix(".gz").endswith(".tsv") and "\t" in first:
+            delimiter = "\t"
+        self._parsed = self._parse(first, lines, delimiter)
+        return next(self._parsed)
+
+    def _parse(self, first: str, lines: Iterator[str], delimiter: str) -> Iterator[list[str]]:
+        def again() -> Iterator[str]:
+            yield first
+            yield from lines
+
         try:
-            yield io.TextIOWrapper(content, encoding=name, newline="")
-        except LookupError as error:
-            raise SequencesError(f"there is no encoding {encoding!r}") from error
+            yield from csv.reader(again(), delimiter=delimiter, strict=True)
+        except csv.Error as error:
+            raise SequencesError(f"{self.path} cannot be read as a table: {error}") from error
+
+    def blocks(self, roles: Roles) -> Iterator[dict[str, tuple[str, ...]]]:
+        """Columns of cells that have a role, some rows at a time."""
+        place = {name: i for i, name in enumerate(self.names)}
+        wanted = {name: place[name] for name in roles.columns}
+        block, end = self._waiting, self._lines.characters + BLOCK
+        for row in self._parsed:
+            if row:
+                block.append(row)
+            if self._lines.characters >= end and block:
+                yield self._columns(block, wanted)
+                block, end = [], self._lines.characters + BLOCK
+        if block:
+            yield self._columns(block, wanted)
+
+    def _columns(
+        self, block: list[list[str]], wanted: dict[str, int]
+    ) -> dict[str, tuple[str, ...]]:
+        width = len(self.names)
+        for row in block:
+            self.rows += 1
+            if len(row) != width:
+                raise SequencesError(
+                    f"row {self.rows:,} of {self.path} has {len(row):,} cells, and there are "
+                    f"{width:,} columns"
+                )
+        columns = list(zip(*block, strict=True))
+        return {name: columns[i] for name, i in wanted.items()}
 
 
-class _Bounded(io.BufferedReader):
-    """Uncompressed bytes, until there are far too many of them for the file they come from."""
-
-    def __init__(self, file: Any, path: Path) -> None:
-        super().__init__(file)
-        self._path, self._read = path, 0
-
-    def _count(self, block: bytes) -> bytes:
-        self._read += len(block)
-        if self._read > max(LARGE, BOMB * self._path.stat().st_size):
-            raise SequencesError(
-                f"{self._path} unpacks to more than {BOMB} times its size: unpack it first if that "
-                "is meant"
-            )
-        return block
-
-    def read(self, size: int | None = -1, /) -> bytes:
-        return self._count(super().read(size))
-
-    def read1(self, size: int = -1, /) -> bytes:
-        return self._count(super().read1(size))
-
-
-def read_parquet(paths: list[Path]) -> Table:
-    """Whole files: a column is one array."""
+def _is_header(cells: list[str]) -> bool:
+    """Whether the first row has names: not only numbers, or 0, 1, 2, ..., which frames without
+    names write."""
     try:
-        from pyarrow import ArrowException, parquet
-    except ModuleNotFoundError:
-        raise SequencesError(
-            "Parquet needs the package pyarrow: pip install 'rda-torch[parquet]'"
-        ) from None
-    try:
-        read = [parquet.read_table(path) for path in paths]
-    except (ArrowException, OSError) as error:
-        raise SequencesError(f"{paths[0]} cannot be read as Parquet: {error}") from error
-    names = read[0].column_names
-    if any(one.column_names != names for one in read):
-        raise SequencesError(f"the files have other columns than {paths[0]}")
-    if len(set(names)) < len(names):
-        raise SequencesError(f"{paths[0]} has two columns with one name")
-    columns = {}
-    for name in names:
-        pieces = [_array(one[name], name) for one in read]
-        columns[name] = column_of(np.concatenate(pieces), name)
-    files = np.repeat(np.arange(len(read)), [one.num_rows for one in read])
-    return Table(columns, files.astype(np.int64), tuple(path.stem for path in paths))
+        numbers(cells)
+    except ValueError:
+        return True
+    counted = [str(i) for i in range(len(cells))]
+    return not any(cell.strip() for cell in cells) or (len(cells) > 2 and cells == counted)
 
 
-def _array(column: Any, name: str) -> np.ndarray[Any, Any]:
-    """A column of Arrow as numpy has it; missing numbers are NaN."""
-    try:
-        if hasattr(column.type, "value_type"):  # to_numpy gives what is missing the first word
-            column = column.cast(column.type.value_type)
-        found: np.ndarray[Any, Any] = column.to_numpy()
-    except (NotImplementedError, ValueError, TypeError) as error:
-        raise SequencesError(f"column {name} cannot be read: {error}") from error
-    return found
-
-
-def from_frame(frame: Any) -> Table:
+def from_frame(frame: Any, roles: Roles) -> Table:
     """A frame of pandas or polars."""
-    columns: dict[str, Column] = {}
-    for name in frame.columns:
-        if str(name) in columns:
-            raise SequencesError(f"the frame has two columns with the name {name!r}")
-        columns[str(name)] = column_of(np.asarray(frame[name].to_numpy()), str(name))
-    if not columns or not len(frame):
+    names = [str(name) for name in frame.columns]
+    if len(set(names)) < len(names):
+        raise SequencesError("the frame has two columns with one name")
+    if not names or not len(frame):
         raise SequencesError("the frame is empty")
-    return Table(columns, np.zeros(len(frame), dtype=np.int64), ("frame",))
+    found = understood(names, roles, one_a_file=False)
+    columns: dict[str, Column] = {}
+    wanted = set(found.columns)
+    for original, name in zip(frame.columns, names, strict=True):
+        if name in wanted:
+            values = np.asarray(frame[original].to_numpy())
+            columns[name] = column_of(values, name, name in found.names_only)
+    files = np.zeros(len(frame), dtype=np.int64)
+    return Table(columns, files, ("frame",), found, bool(roles.features))

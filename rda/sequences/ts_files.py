@@ -1,97 +1,147 @@
 """The .ts files of the UCR and UEA archives: a header, then a sequence in each line."""
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from rda.sequences.dataset import Channel, Sequences, SequencesError, Target, from_arrays, target_of
+from rda.sequences.columns import MISSING, numbers
+from rda.sequences.dataset import (
+    Channel,
+    Numbers,
+    Sequences,
+    SequencesError,
+    Target,
+    from_arrays,
+    target_of,
+)
+from rda.sequences.memory import require_rows
+from rda.sequences.text_files import Lines, opened
 
-FLAGS = {"true": True, "false": False}
+BYTES_A_VALUE = 16
+"""A value is held twice while the sequences are put into one array."""
+BLOCK = 1 << 21
+"""Characters after which it is looked again whether the rest fits into memory."""
 
 
-def read_ts(paths: list[Path]) -> Sequences:
+@dataclass(frozen=True)
+class _Header:
+    """The words after each @name, in small letters."""
+
+    words: dict[str, list[str]]
+
+    def says(self, name: str) -> bool:
+        """Whether the first word is true."""
+        return self.words.get(name, [""])[:1] == ["true"]
+
+    @property
+    def answers(self) -> str:
+        """Whether there are classes, numbers or neither."""
+        return "classes" if self.says("classlabel") else "numbers" * self.says("targetlabel")
+
+    @property
+    def channels(self) -> int | None:
+        """As many as there should be, where that is said."""
+        found = "".join(self.words.get("dimensions", []))
+        return int(found) if found.isdecimal() and len(found) < 10 else None
+
+
+def read_ts(paths: list[Path], encoding: str) -> Sequences:
     """The sequences of one or more files with the same channels and classes."""
-    pieces: list[np.ndarray[tuple[int, int], np.dtype[np.float64]]] = []
+    pieces: list[Numbers] = []
     answers: list[str] = []
-    kinds: set[tuple[str, ...]] = set()
+    kinds: list[tuple[str, list[str]]] = []
     for path in paths:
-        header, lines = _parts(path)
-        kinds.add(tuple(header.get("classlabel", []) or header.get("targetlabel", [])))
-        has_target = bool(_answers(header))
-        for number, line in lines:
-            fields = line.split(":")
-            if has_target:
-                answers.append(fields.pop().strip())
-            pieces.append(_sequence(fields, f"line {number:,} of {path}"))
-    if len(kinds) > 1:
+        # Comments are often in another encoding; what cannot be read stays apart in labels.
+        with opened(path, encoding, errors="backslashreplace") as lines:
+            numbered = enumerate(lines, 1)
+            header, classes = _header(path, numbered)
+            kinds.append((header.answers, classes))
+            _read(lines, numbered, header, classes, pieces, answers)
+    if any(kind != kinds[0] for kind in kinds):
         raise SequencesError(f"the files have other classes than {paths[0]}")
     if not pieces:
         raise SequencesError(f"{paths[0]} has no sequence below @data")
     found = from_arrays(pieces)
-    if len(found.channels) == 1:
-        found = Sequences(found.values, found.lengths, (Channel("value"),), found.ids)
-    if not answers:
-        return found
-    return Sequences(
-        found.values, found.lengths, found.channels, found.ids, _target(header, answers, paths[0])
-    )
+    channels = (Channel("value"),) if len(found.channels) == 1 else found.channels
+    target = _target(kinds[0][0], answers, paths[0]) if kinds[0][0] else None
+    return Sequences(found.values, found.lengths, channels, found.ids, target)
 
 
-def _parts(path: Path) -> tuple[dict[str, list[str]], list[tuple[int, str]]]:
-    """The words after each @name of the header, and the numbered lines of data."""
-    header: dict[str, list[str]] = {}
-    lines: list[tuple[int, str]] = []
-    in_data = False
-    try:
-        text = path.read_text(encoding="utf-8-sig", errors="replace")
-    except OSError as error:
-        raise SequencesError(f"{path} cannot be read: {error.strerror}") from error
-    for number, line in enumerate(text.splitlines(), 1):
+def _header(path: Path, lines: Iterator[tuple[int, str]]) -> tuple[_Header, list[str]]:
+    """The header, and the classes that it lists."""
+    found: dict[str, list[str]] = {}
+    classes: list[str] = []
+    for number, line in lines:
         line = line.strip()
         if not line or line[0] in "#%":
             continue
-        if in_data:
-            lines.append((number, line))
-        elif line.lower() == "@data":
-            in_data = True
-        elif line.startswith("@"):
-            name, *words = line[1:].split()
-            header[name.lower()] = words
-        else:
+        if line.lower() == "@data":
+            break
+        if not line.startswith("@"):
             raise SequencesError(f"line {number:,} of {path} is neither a header nor below @data")
-    if not in_data:
+        name, *words = line[1:].split() or [""]
+        found[name.lower()] = [word.lower() for word in words]
+        if name.lower() == "classlabel":
+            classes = words[1:]
+    else:
         raise SequencesError(f"{path} has no line @data: it is not a .ts file")
-    if FLAGS.get("".join(header.get("timestamps", [])).lower(), False):
+    header = _Header(found)
+    if header.says("timestamps"):
         raise SequencesError(f"{path} has time stamps in its cells, which cannot be read")
-    return header, lines
+    return header, classes
 
 
-def _answers(header: dict[str, list[str]]) -> str:
-    """Whether there are classes, numbers or neither."""
-    for name, kind in (("classlabel", "classes"), ("targetlabel", "numbers")):
-        if FLAGS.get(" ".join(header.get(name, [])[:1]).lower(), False):
-            return kind
-    return ""
+def _read(
+    lines: Lines, numbered: Iterator[tuple[int, str]], header: _Header, classes: list[str],
+    pieces: list[Numbers], answers: list[str],
+) -> None:  # fmt: skip
+    """The sequences below @data, added to those of other files."""
+    look_at, lengths = 0, set()
+    for number, line in numbered:
+        line, where = line.strip(), f"line {number:,} of {lines.path}"
+        if not line or line[0] in "#%":
+            continue
+        fields = line.split(":")
+        if header.answers:
+            answers.append(fields.pop().strip())
+            if not fields:
+                raise SequencesError(f"{where} should end in a colon and its {header.answers}")
+            if classes and answers[-1] not in classes and answers[-1].lower() not in MISSING:
+                raise SequencesError(
+                    f"{where} has the class {answers[-1]!r}, not one of @classLabel"
+                )
+        if header.channels not in (None, len(fields)):
+            raise SequencesError(
+                f"{where} has {len(fields)} channels, and @dimensions says {header.channels}"
+            )
+        pieces.append(_sequence(fields, where))
+        lengths.add(len(pieces[-1]))
+        if header.says("equallength") and len(lengths) > 1:
+            raise SequencesError(f"{where} is not as long as those before, as @equalLength says")
+        if lines.characters >= look_at:
+            look_at = lines.characters + BLOCK
+            values = sum(piece.size for piece in pieces)
+            share = min(lines.position / max(lines.size, 1), 1.0)
+            require_rows(values, share, BYTES_A_VALUE, str(lines.path))
 
 
-def _sequence(fields: list[str], where: str) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
+def _sequence(fields: list[str], where: str) -> Numbers:
     try:
-        channels = [
-            [
-                float("nan") if cell.strip() in ("?", "NaN") else float(cell)
-                for cell in one.split(",")
-            ]
-            for one in fields
-        ]
-        return np.array(channels, dtype=np.float64).T
+        channels = [numbers(one.split(",")) for one in fields]
     except ValueError as error:
         raise SequencesError(f"{where} cannot be read: {error}") from error
+    if len({len(one) for one in channels}) > 1:
+        raise SequencesError(f"{where} has channels of unequal length")
+    return np.stack(channels, 1)
 
 
-def _target(header: dict[str, list[str]], answers: list[str], path: Path) -> Target:
-    if _answers(header) == "numbers":
-        try:
-            return Target("target", np.array([float(one) for one in answers]))
-        except ValueError as error:
-            raise SequencesError(f"a target of {path} is not a number: {error}") from error
-    return target_of(np.array(answers), "class", False)
+def _target(kind: str, answers: list[str], path: Path) -> Target:
+    known = [None if one.lower() in MISSING else one for one in answers]
+    if kind == "classes":
+        return target_of(np.array(known, dtype=object), "class", False)
+    try:
+        return target_of(numbers([one or "" for one in known]), "target", False)
+    except ValueError as error:
+        raise SequencesError(f"a target of {path} is not a number: {error}") from error

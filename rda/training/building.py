@@ -1,6 +1,7 @@
 """From settings to task, model and optimiser as they are before the first step."""
 
 import hashlib
+import threading
 from collections.abc import Mapping
 from typing import Any
 
@@ -19,6 +20,8 @@ from rda.training.text_model import TextModel
 
 ROWS_HELD = 64
 """Number of steps whose metrics stay on a GPU before they are copied to the host."""
+_drawing = threading.RLock()
+"""Weights are drawn from torch's own generator, which all threads share."""
 
 
 def build_stepper(
@@ -33,7 +36,7 @@ def build_stepper(
     recipe = settings.recipe
     source = settings.task.open(device, files)
     source.check(recipe)
-    with torch.random.fork_rng(devices=[]):
+    with _drawing, torch.random.fork_rng(devices=[]):
         torch.manual_seed(_seed(recipe.seed, "weights"))
         sizes = source.input_size, source.output_size
         model = build_model(settings, *sizes, engine, _known(source))
@@ -63,20 +66,21 @@ def build_model(
         "gru_gate_bias": recipe.gru_gate_bias,
         "engine": engine,
     }
+    kind: type[SequenceModel] = SequenceModel
     if isinstance(known, Vocabulary):
-        return TextModel(settings.unit, recipe.hidden_size, vocabulary=known, **options)
-    if isinstance(known, Understanding):
+        kind, options["vocabulary"] = TextModel, known
+    elif isinstance(known, Understanding):
         del options["embedding_size"]
-        return OwnModel(settings.unit, recipe.hidden_size, understanding=known, **options)
-    return SequenceModel(
-        settings.unit,
-        recipe.hidden_size,
-        input_size=input_size,
-        output_size=output_size,
-        symbolic=task.symbolic,
-        reads_every_step=task.reads_every_step,
-        **options,
-    )
+        kind, options["understanding"] = OwnModel, known
+    else:
+        options |= {
+            "input_size": input_size,
+            "output_size": output_size,
+            "symbolic": task.symbolic,
+            "reads_every_step": task.reads_every_step,
+        }
+    with _drawing:
+        return kind(settings.unit, recipe.hidden_size, **options)
 
 
 def _known(source: Source) -> Vocabulary | Understanding | None:

@@ -4,6 +4,7 @@ import importlib
 import pickle
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -199,6 +200,16 @@ def test_folds_are_fitted_in_two_processes(waves):
     scores = cross_val_score(SequenceClassifier(**SMALL), X, y, cv=2, n_jobs=2)
     assert scores.shape == (2,)
     assert scores.min() > 0.8
+
+
+def test_threads_that_fit_side_by_side_do_not_change_each_others_weights(waves):
+    X, y = waves
+    given = SequenceClassifier(**{**SMALL, "hidden_size": 64, "steps": 2})
+    expected = given.fit(X, y).predict_proba(X)
+    with ThreadPoolExecutor(4) as threads:
+        fitted = list(threads.map(lambda _: clone(given).fit(X, y), range(12)))
+    for one in fitted:
+        np.testing.assert_array_equal(one.predict_proba(X), expected)
 
 
 def test_pipelines_of_tables_and_of_lists(waves):

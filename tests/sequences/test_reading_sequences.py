@@ -130,7 +130,9 @@ def test_arrays_that_do_not_fit_are_refused():
         from_arrays([np.zeros(3), np.zeros(2)], ["a"])
     with pytest.raises(SequencesError, match="sequence 1 has no step"):
         from_arrays([np.zeros(3), np.zeros(0)])
-    with pytest.raises(SequencesError, match="lengths should go with one padded array"):
+    with pytest.raises(
+        SequencesError, match="one for each of 2 sequences, each at least 1 and at most 3"
+    ):
         from_arrays(np.zeros((2, 3, 1)), lengths=np.array([3, 4]))
 
 

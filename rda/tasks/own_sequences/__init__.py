@@ -45,7 +45,8 @@ class OwnSequences(Task):
     group: str = ""
     """A column of sequences that belong together: a group is not split over the parts."""
     features: str = ""
-    """The columns that are inputs, separated by commas; by default all that have no other role."""
+    """The columns that are inputs, separated by commas, and in quotes where a name has a comma; by
+    default all that have no other role."""
     ignore: str = ""
     """Columns to be left out, separated by commas."""
     encoding: str = "utf-8"
@@ -96,7 +97,7 @@ class OwnSequences(Task):
         with _as_task_errors():
             task = self.understood()
             divided = Divided.of(self.read(), task.division())
-        batch = min(given.get("batch_size", 32), divided.count("train"))
+        batch = max(min(given.get("batch_size", 32), divided.count("train")), 1)
         epoch = max(divided.count("train") // batch, 1)
         steps = given.get("steps", min(max(60 * epoch, 600), 5000))
         recipe = Recipe(
@@ -132,12 +133,12 @@ class OwnSequences(Task):
 
     def roles(self) -> Roles:
         """What the columns of a table are for, as far as it was said."""
-        from rda.sequences.roles import Roles
+        from rda.sequences.roles import Roles, listed
 
         forecast = self.problem == "forecast"
         return Roles(
             self.sequence, self.time, "" if forecast else self.target, self.group,
-            _names(self.features), _names(self.ignore),
+            listed(self.features), listed(self.ignore),
         )  # fmt: skip
 
     def told(self) -> list[str]:
@@ -163,7 +164,5 @@ def _as_task_errors() -> Iterator[None]:
         yield
     except SequencesError as error:
         raise TaskError(str(error)) from error
-
-
-def _names(text: str) -> tuple[str, ...]:
-    return tuple(name for part in text.split(",") if (name := part.strip()))
+    except MemoryError as error:
+        raise TaskError("the sequences do not fit into memory") from error
