@@ -13,6 +13,7 @@ from rda import EXTRA_PACKAGES, __version__, missing_extra
 from rda.commands.parser import Parser, UsageError, wants_help
 from rda.names import unknown_name
 from rda.tasks import TaskError
+from rda.training.torchrun import is_team
 
 DESCRIPTION = """\
 Recurrent Discounted Attention (arXiv 1705.08480): train its units on the paper's tasks and on
@@ -135,7 +136,12 @@ def command() -> int:
     """The installed `rda`: as `main`, and able to print any file name."""
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
-    return main()
+    code = main()
+    if is_team():  # torch's connections may wait for processes that have ended already
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    return code
 
 
 if __name__ == "__main__":

@@ -36,7 +36,8 @@ def projection_gradients(d_projected: Tensor, input: Tensor) -> tuple[Tensor, Te
     if columns >= 32:
         return d_projected.t() @ input, (ones.t() @ d_projected).flatten()
     both = torch.cat((input, ones), dim=1).t() @ d_projected
-    return both[:-1].t().contiguous(), both[-1].clone()
+    # `contiguous` would leave a single column with strides that DDP warns of.
+    return both[:-1].t().clone(memory_format=torch.contiguous_format), both[-1].clone()
 
 
 def _rows(sequence: Tensor, first: int) -> Tensor:

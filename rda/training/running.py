@@ -77,7 +77,7 @@ def train(
     listener = Quiet() if listener is None else listener
     with ExitStack() as stack:
         stack.enter_context(enough_memory())
-        members = stack.enter_context(team())
+        members = team()
         check_rows(settings, members)
         stepper = build_stepper(settings, where, engine, files, members, accumulate)
         stepper.engine()  # raises before a folder is made where the engine cannot serve

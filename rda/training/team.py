@@ -13,6 +13,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import IntEnum
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -136,19 +137,23 @@ class Team:
 ALONE = Team()
 
 
-@contextmanager
-def team() -> Iterator[Team]:
-    """The processes that torchrun has started; alone where it has not."""
+@cache
+def team() -> Team:
+    """The processes that torchrun has started; alone where it has not.
+
+    They stay connected as long as this process lives. Ending a connection of torch's that objects
+    still refer to can wait forever.
+    """
     if not is_team():
-        yield ALONE
-        return
+        return ALONE
     limit = timedelta(seconds=_seconds())
     on_gpu = torch.cuda.is_available()
     if on_gpu:
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
     try:
         store, rank, size = next(iter(rendezvous("env://", timeout=limit)))
-        # The store may outlive a start: a process must not find the addresses of the one before.
+        # The store outlives processes that are started again: they must not find the addresses of
+        # those before.
         start = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
         dist.init_process_group(
             "nccl" if on_gpu else "gloo", timeout=limit, rank=rank, world_size=size,
@@ -157,11 +162,7 @@ def team() -> Iterator[Team]:
         orders = dist.new_group(backend="gloo", timeout=limit) if on_gpu else None
     except (RuntimeError, ValueError) as error:
         raise TeamError(f"the processes did not find each other: {_first_line(error)}") from error
-    try:
-        yield Team(dist.get_rank(), dist.get_world_size(), orders)
-    finally:
-        with suppress(RuntimeError, ValueError):
-            dist.destroy_process_group()
+    return Team(dist.get_rank(), dist.get_world_size(), orders)
 
 
 class Leadership:
