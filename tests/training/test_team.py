@@ -191,3 +191,9 @@ def test_a_process_alone_has_no_team():
     assert stepper.team is ALONE
     assert ALONE.leads
     assert not torch.distributed.is_initialized()
+
+
+def test_our_layers_train_inside_ddp_and_fsdp():
+    said, codes = finish(start(2, "layers_in_parallel.py"))
+    assert codes == [0, 0], "\n".join(said)
+    assert all("all the same" in one for one in said)
