@@ -18,6 +18,7 @@ from rda.training.settings import (
     with_changes,
 )
 from rda.training.status import INTERRUPTED
+from rda.training.torchrun import follows
 
 
 def train(
@@ -29,6 +30,7 @@ def train(
     device: str = "auto",
     engine: str = "auto",
     threads: int = 0,
+    accumulate: int = 1,
     data_dir: Path | str | None = None,
     force: bool = False,
     checkpoint_minutes: float = 1.0,
@@ -44,7 +46,7 @@ def train(
         small: start from the task's small twin instead of its full size.
         folder: where the run is recorded; by default a folder in `runs`, or in $RDA_RUNS, named
             after task, unit, seed and settings. The same call continues the run.
-        device, engine, threads, force, checkpoint_minutes, tensorboard: as for
+        device, engine, threads, accumulate, force, checkpoint_minutes, tensorboard: as for
             `rda.training.train`.
         data_dir: folder with the task's data set ($RDA_DATA); it is downloaded where missing.
         progress: show a bar with the time left.
@@ -65,12 +67,13 @@ def train(
         "device": device,
         "engine": engine,
         "threads": threads,
+        "accumulate": accumulate,
         "force": force,
         "checkpoint_minutes": checkpoint_minutes,
         "tensorboard": tensorboard,
         "files": running.read_files(settings, data_dir, progress),
     }
-    with watched(settings, progress) as listener:
+    with watched(settings, progress and not follows()) as listener:
         record = running.train(settings, folder, listener=listener, **options)
     if record.status.state == INTERRUPTED:
         raise KeyboardInterrupt(f"saved in {record.folder}; the same call continues")
