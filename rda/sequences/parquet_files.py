@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from rda.sequences.columns import SECONDS, ColumnBuilder, Table, text_of
-from rda.sequences.dataset import Numbers, SequencesError
+from rda.sequences.columns import SECONDS, ColumnBuilder, Table
+from rda.sequences.dataset import Numbers, SequencesError, text_of
 from rda.sequences.foreign import as_one_line
 from rda.sequences.memory import require
 from rda.sequences.roles import Roles, understood

@@ -16,6 +16,7 @@ from rda.sequences.dataset import (
     from_arrays,
     target_of,
 )
+from rda.sequences.extremes import without_infinities
 from rda.sequences.memory import require, require_rows
 from rda.sequences.text_files import Lines, opened
 
@@ -67,7 +68,8 @@ def read_ts(paths: list[Path], encoding: str) -> Sequences:
     found = from_arrays(pieces)
     channels = (Channel("value"),) if len(found.channels) == 1 else found.channels
     target = _target(kinds[0][0], answers, paths[0]) if kinds[0][0] else None
-    return Sequences(found.values, found.lengths, channels, found.ids, target)
+    values = without_infinities(found.values)
+    return Sequences(values, found.lengths, channels, found.ids, target)
 
 
 def _header(path: Path, lines: Iterator[tuple[int, str]]) -> tuple[_Header, list[str]]:

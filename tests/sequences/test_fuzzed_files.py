@@ -112,6 +112,7 @@ def check(path):
             sequences = read(path)
             assert (sequences.lengths >= 1).all()
             assert sequences.lengths.sum() == len(sequences.values)
+            assert not np.isinf(sequences.values).any()
             source = OwnSequences(data=str(path)).open(torch.device("cpu"))
             assert torch.isfinite(source._inputs).all()
             assert all(line.isprintable() for line in source.told())
