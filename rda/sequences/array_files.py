@@ -2,10 +2,12 @@
 
 import math
 import os
+import sys
 import zipfile
 from pathlib import Path
 from typing import IO, Any
 
+import numpy as np
 from numpy.lib import format as npy_format
 from numpy.typing import NDArray
 
@@ -29,7 +31,7 @@ def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
         if not packed:
             _check(file, os.fstat(file.fileno()).st_size, path, "X")
             file.seek(0)
-            return {"X": npy.read_array(file, allow_pickle=False)}
+            return {"X": _read(file, path, "X")}
         found: dict[str, NDArray[Any]] = {}
         with zipfile.ZipFile(file) as archive:
             for member in archive.infolist():
@@ -41,8 +43,18 @@ def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
                 with archive.open(member) as content:
                     _check(content, member.file_size, path, name)
                 with archive.open(member) as content:
-                    found[name] = npy.read_array(content, allow_pickle=False)
+                    found[name] = _read(content, path, name)
         return found
+
+
+def _read(file: IO[bytes], path: Path, name: str) -> NDArray[Any]:
+    """The array; words are looked at, as numpy hands on what is no character at all."""
+    found: NDArray[Any] = npy.read_array(file, allow_pickle=False)
+    if found.dtype.kind == "U" and found.size:
+        codes = np.ascontiguousarray(found).ravel().view(f"{found.dtype.byteorder}u4")
+        if codes.max() > sys.maxunicode:
+            raise SequencesError(f"{path} is damaged: {name} holds what is not a character")
+    return found
 
 
 def _check(file: IO[bytes], size: int, path: Path, name: str) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rda.sequences.dataset import Counts, Numbers, SequencesError
+from rda.sequences.dataset import Counts, Numbers, SequencesError, text_of
 from rda.sequences.roles import Roles
 
 MISSING = frozenset({"", "na", "nan", "n/a", "null", "none", "?"})
@@ -210,15 +210,6 @@ def column_of(values: NDArray[Any], name: str, is_name: bool = False) -> Column:
     builder = ColumnBuilder("words", len(listed))
     builder.add(["" if _is_missing(one) else text_of(one) for one in listed])
     return builder.finish()
-
-
-def text_of(value: Any) -> str:
-    """A cell as a text; whole numbers without a point."""
-    if isinstance(value, bytes):
-        return value.decode(errors="backslashreplace")
-    if isinstance(value, float) and value.is_integer():
-        return str(int(value))
-    return str(value)
 
 
 def _is_missing(value: Any) -> bool:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rda.sequences.extremes import tame
 from rda.wording import printable
 
 Numbers = NDArray[np.float64]
@@ -18,8 +19,6 @@ MOST_CHANNELS = 10_000
 """More columns than this are a mistake more often than they are data."""
 EXACT = 2.0**53
 """From here on, floats do not tell neighbouring whole numbers apart."""
-LARGEST = 1e100
-"""Numbers beyond this are marks for what is missing, not measurements; their squares overflow."""
 NUMBERS = (int, float)
 LONGEST_MESSAGE = 600
 """Characters: a cell or a list of names may be far longer than a line."""
@@ -210,14 +209,6 @@ def _numbers(values: NDArray[Any]) -> Numbers:
         return tame(values.astype(np.float64, copy=False))
 
 
-def tame(values: Numbers) -> Numbers:
-    """Infinite, and so missing, where numbers are beyond LARGEST."""
-    extremes = (np.fmin.reduce(values, None), np.fmax.reduce(values, None)) if values.size else ()
-    if not any(abs(one) > LARGEST for one in extremes):
-        return values
-    return np.where(np.abs(values) > LARGEST, np.inf, values)
-
-
 def whole_numbers(given: Any, name: str) -> Counts:
     """A list of whole numbers; an error for anything else."""
     found = np.asarray(given)
@@ -270,13 +261,14 @@ def target_of(values: NDArray[Any], name: str, every_step: bool, labels: bool = 
         if not labels:
             return Target(name, found, (), every_step)
         listed = [one if one == one else None for one in found.tolist()]
-    texts = ["" if one is None or one != one else _label(one) for one in listed]
+    texts = ["" if one is None or one != one else text_of(one) for one in listed]
     classes = tuple(sorted(set(texts) - {""}, key=_natural))
     index = {label: float(i) for i, label in enumerate(classes)}
     return Target(name, np.array([index.get(text, np.nan) for text in texts]), classes, every_step)
 
 
-def _label(value: Any) -> str:
+def text_of(value: Any) -> str:
+    """A label or a name as a text; whole numbers without a point."""
     if isinstance(value, bytes):
         return value.decode(errors="backslashreplace")
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)

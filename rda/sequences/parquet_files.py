@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from rda.sequences.columns import SECONDS, ColumnBuilder, Table, text_of
-from rda.sequences.dataset import Numbers, SequencesError
+from rda.sequences.columns import SECONDS, ColumnBuilder, Table
+from rda.sequences.dataset import Numbers, SequencesError, text_of
 from rda.sequences.foreign import as_one_line
 from rda.sequences.memory import require
 from rda.sequences.roles import Roles, understood
@@ -41,7 +41,7 @@ def read_parquet(paths: list[Path], roles: Roles) -> Table:
                     raise SequencesError(f"{name} holds {before} in {paths[0]}, {kind} in {path}")
                 kinds[name] = kind if before == "nothing" else before
             rows.append(file.metadata.num_rows)
-            if not rows[-1]:
+            if rows[-1] < 1:  # a damaged file may promise fewer than none
                 raise SequencesError(f"{path} has no rows")
             require(sum(rows) * bytes_a_row(found), str(path))
     builders = {name: ColumnBuilder(kind, sum(rows)) for name, kind in kinds.items()}

@@ -10,15 +10,16 @@ import numpy as np
 
 from rda.names import unknown_name
 from rda.sequences.array_files import ARRAYS, read_arrays
-from rda.sequences.columns import text_of
 from rda.sequences.dataset import (
     Sequences,
     SequencesError,
     from_arrays,
     looks_like_labels,
     target_of,
+    text_of,
     whole_numbers,
 )
+from rda.sequences.extremes import without_infinities
 from rda.sequences.parquet_files import read_parquet
 from rda.sequences.roles import Roles
 from rda.sequences.rows import from_table
@@ -136,6 +137,7 @@ def from_mapping(data: Mapping[str, Any]) -> Sequences:
         sequences, target, lengths=lengths, groups=data.get("groups"),
         ids=_names(data, "ids"), channels=_names(data, "channels"),
     )  # fmt: skip
+    found = replace(found, values=without_infinities(found.values))
     return found if found.target is None else _as_labels(found)
 
 

@@ -15,9 +15,9 @@ from rda.sequences.dataset import (
     SequencesError,
     Target,
     looks_like_labels,
-    tame,
     target_of,
 )
+from rda.sequences.extremes import tame, without_infinities
 from rda.sequences.roles import Roles
 
 
@@ -40,7 +40,7 @@ def from_table(table: Table) -> Sequences:
     channels = tuple(Channel(name, columns[name].words) for name in names)
     values = np.empty((len(order), len(names)))
     for i, name in enumerate(names):
-        values[:, i] = tame(columns[name].values)[order]
+        values[:, i] = without_infinities(tame(columns[name].values))[order]
     notes = [*table.notes, *notes, *more_notes]
     return Sequences(values, lengths, channels, ids, target, groups, tuple(notes))
 

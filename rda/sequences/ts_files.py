@@ -16,7 +16,8 @@ from rda.sequences.dataset import (
     from_arrays,
     target_of,
 )
-from rda.sequences.memory import require_rows
+from rda.sequences.extremes import without_infinities
+from rda.sequences.memory import require, require_rows
 from rda.sequences.text_files import Lines, opened
 
 BYTES_A_VALUE = 16
@@ -63,10 +64,12 @@ def read_ts(paths: list[Path], encoding: str) -> Sequences:
         raise SequencesError(f"the files have other classes than {paths[0]}")
     if not pieces:
         raise SequencesError(f"{paths[0]} has no sequence below @data")
+    require(sum(piece.nbytes for piece in pieces), str(paths[0]))
     found = from_arrays(pieces)
     channels = (Channel("value"),) if len(found.channels) == 1 else found.channels
     target = _target(kinds[0][0], answers, paths[0]) if kinds[0][0] else None
-    return Sequences(found.values, found.lengths, channels, found.ids, target)
+    values = without_infinities(found.values)
+    return Sequences(values, found.lengths, channels, found.ids, target)
 
 
 def _header(path: Path, lines: Iterator[tuple[int, str]]) -> tuple[_Header, list[str]]:
@@ -98,7 +101,7 @@ def _read(
     pieces: list[Numbers], answers: list[str],
 ) -> None:  # fmt: skip
     """The sequences below @data, added to those of other files."""
-    look_at, lengths = 0, set()
+    look_at, lengths = BLOCK, set()
     for number, line in numbered:
         line, where = line.strip(), f"line {number:,} of {lines.path}"
         if not line or line[0] in "#%":
