@@ -70,6 +70,9 @@ class _Contest:
         task = runs[0].task
         assert isinstance(task, OwnSequences)
         source = task.open(torch.device("cpu"))
+        for part in ("validation", "test"):
+            if not source.divided.count(part):
+                raise UsageError(f"{part} should be above 0 to compare units")
         told = source.told()
         for line in told:
             self.progress.say(line)

@@ -124,6 +124,14 @@ def test_runs_that_have_had_their_minutes_get_no_more(tmp_path, monkeypatch):
     assert Record(run).status == before
 
 
+@pytest.mark.parametrize("part", ["validation", "test"])
+def test_units_are_not_compared_on_nothing(tmp_path, capsys, part):
+    path = write_csv(tmp_path / "a.csv", waves(40))
+    line = ["compare", "--data", str(path), "RWA", f"--{part}", "0", "--runs-dir", str(tmp_path)]
+    assert main(line) == 2
+    assert f"{part} should be above 0 to compare units" in capsys.readouterr().err
+
+
 def test_terms_that_make_no_sense_are_refused():
     with pytest.raises(ValueError, match="rates should be numbers"):
         Terms(rates="fast")
