@@ -3,7 +3,9 @@
 import csv
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -136,16 +138,14 @@ class _Rows:
         delimiter = max(DELIMITERS, key=first.count)
         if self.path.name.lower().removesuffix(".gz").endswith(".tsv") and "\t" in first:
             delimiter = "\t"
-        self._parsed = self._parse(first, lines, delimiter)
-        return next(self._parsed)
+        self._parsed = csv.reader(chain([first], lines), delimiter=delimiter, strict=True)
+        with self._as_one_line():
+            return next(self._parsed)
 
-    def _parse(self, first: str, lines: Iterator[str], delimiter: str) -> Iterator[list[str]]:
-        def again() -> Iterator[str]:
-            yield first
-            yield from lines
-
+    @contextmanager
+    def _as_one_line(self) -> Iterator[None]:
         try:
-            yield from csv.reader(again(), delimiter=delimiter, strict=True)
+            yield
         except csv.Error as error:
             raise SequencesError(f"{self.path} cannot be read as a table: {error}") from error
 
@@ -153,15 +153,22 @@ class _Rows:
         """Columns of cells that have a role, some rows at a time."""
         place = {name: i for i, name in enumerate(self.names)}
         wanted = {name: place[name] for name in roles.columns}
-        block, end = self._waiting, self._lines.characters + BLOCK
-        for row in self._parsed:
-            if row:
-                block.append(row)
-            if self._lines.characters >= end and block:
-                yield self._columns(block, wanted)
-                block, end = [], self._lines.characters + BLOCK
-        if block:
+        block = self._waiting
+        while block := block + self._next_rows():
             yield self._columns(block, wanted)
+            block = []
+
+    def _next_rows(self) -> list[list[str]]:
+        """Some rows, without empty lines; none at the end of the file."""
+        block: list[list[str]] = []
+        lines, end = self._lines, self._lines.characters + BLOCK
+        with self._as_one_line():
+            for row in self._parsed:
+                if row:
+                    block.append(row)
+                    if lines.characters >= end:
+                        break
+        return block
 
     def _columns(
         self, block: list[list[str]], wanted: dict[str, int]
