@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from rda.training.progress import TrainingProgress
 
 
+MOST_CLASSES = 50
+"""Of a table of classes; a larger one cannot be read."""
 SHOWN = 3
 """Columns for a terminal; the page has all."""
 
@@ -186,6 +188,7 @@ def _choice(
     columns, rows = table(scored, found.metric)
     charts, environment = charts_of([one.records[0] for one in units]) if units else ((), {})
     classes = found.understanding.classes
+    few = 0 < len(classes) <= MOST_CLASSES
     picture, picture_text = "", _POINTS
     if units and found.understanding.problem == "forecast":
         backtests = backtest_of(units[0].records[0])
@@ -211,7 +214,7 @@ def _choice(
         explained=_EXPLAINED[found.metric],
         charts=charts,
         classes=classes,
-        confusion=shaded(confusion(units[0].outcomes, classes)) if units and classes else (),
+        confusion=shaded(confusion(units[0].outcomes, classes)) if units and few else (),
         picture=picture,
         picture_text=picture_text,
         told=found.told,

@@ -2,7 +2,7 @@
 
 import argparse
 import csv
-import io
+import os
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -137,11 +137,13 @@ def _shown(answer: Any) -> str:
 
 
 def _write(path: Path, rows: Iterator[list[Any]]) -> None:
-    from rda.files import write_atomically
-
-    text = io.StringIO(newline="")
-    csv.writer(text, lineterminator="\n").writerows(rows)
+    """Row by row into a file of another name, which takes its place when it is whole."""
+    part = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        write_atomically(path, text.getvalue().encode())
+        with part.open("w", encoding="utf-8", newline="") as file:
+            csv.writer(file, lineterminator="\n").writerows(rows)
+        part.replace(path)
     except OSError as error:
         raise UsageError(f"{path} cannot be written: {error.strerror}") from error
+    finally:
+        part.unlink(missing_ok=True)

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rda.commands.choosing import MOST_CLASSES
 from rda.commands.parser import UsageError
 from rda.commands.predict import load_own_model
 from rda.commands.training import as_usage_errors
@@ -74,6 +75,7 @@ def _evaluation(
         "steps": f"{record.status.best_step or record.status.step:,}",
         "in brackets": "where the score would lie in 95 of 100 draws of other sequences",
     }
+    few = 0 < len(told.classes) <= MOST_CLASSES
     worst_title, worst = _worst(told.classes, sequences, outcomes)
     known = outcomes._replace(
         true=outcomes.true[outcomes.true >= 0], predicted=outcomes.predicted[outcomes.true >= 0]
@@ -82,7 +84,7 @@ def _evaluation(
         title=f"{record.settings.unit} on {Path(data).name}",
         headline=f"{headline}.",
         classes=told.classes,
-        confusion=shaded(confusion([known], told.classes)) if told.classes else (),
+        confusion=shaded(confusion([known], told.classes)) if few else (),
         picture="" if told.classes else scatter(outcomes.true, outcomes.predicted, name),
         picture_text="Each point is an answer; on the line it would be exact.",
         worst_title=worst_title,

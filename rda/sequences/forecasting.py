@@ -8,6 +8,7 @@ import numpy as np
 
 from rda.sequences.dataset import Channel, Counts, Numbers, Sequences, SequencesError
 from rda.sequences.preparing import standards
+from rda.sequences.roles import listed
 
 RUNNING = 50
 """Steps of the running mean that stands for the level of a series that drifts."""
@@ -49,7 +50,7 @@ def change_of(name: str) -> str:
 def forecast_columns(sequences: Sequences, asked: str) -> list[int]:
     """The columns to be forecast: those asked for, separated by commas, or all of numbers."""
     names = [channel.name for channel in sequences.channels]
-    wanted = [part.strip() for part in asked.split(",") if part.strip()]
+    wanted = listed(asked)
     for name in wanted:
         if name not in names:
             raise SequencesError(f"{name} should be one of {', '.join(names[:20])}")

@@ -100,7 +100,8 @@ class SequenceSource(Source):
             mean, deviation = standards(known)
             self.mean, self.deviation = np.array([mean]), np.array([deviation])
             numbers = np.where(np.isfinite(target.values), target.values, np.nan)
-            self._answers = torch.from_numpy((numbers - mean) / deviation)
+            with np.errstate(over="ignore"):  # a training part that hardly varies
+                self._answers = torch.from_numpy((numbers - mean) / deviation)
         if not self.classes and self.problem != "forecast":
             self._answers = self._answers.float()
         self._answers = self._answers.to(self.device)
