@@ -61,6 +61,17 @@ The runs of `rda reproduce` at the paper's sizes, each curve thinned to about 30
 ([docs/reproduction.md](../docs/reproduction.md)). Tables, curves and claims made from them are in
 [docs/report](../docs/report/report.md).
 """
+SEQUENCES = """\
+## sequences
+
+The runs behind the forecasts in [docs/sequences.md](../docs/sequences.md), thinned too. Their data
+is the weekly CO2 of Mauna Loa that comes with statsmodels:
+
+    python -c "import statsmodels.api as sm
+    sm.datasets.co2.load_pandas().data.to_csv('co2.csv', index_label='date')"
+    rda compare --data co2.csv --horizon 26 --seeds 2 --sizes "" --threads 1
+"""
+VERSIONS = ("torch", "python", "rda")
 MODEL_IN_README = """\
 A model of text comes with the package ({unit}, trained on {text}, {bits} bits per character on its
 test part; [its card](rda/pretrained/wikipedia/README.md)). It writes at once, without training:
@@ -119,14 +130,17 @@ def demo_command(comparison: Comparison) -> str:
 def render_index(folder: Path = RESULTS) -> str:
     """The README of the recorded runs: what each set is, where it ran, and with which command."""
     parts = [INTRODUCTION.rstrip(), render_demo(read(folder / "demo")), PAPER.rstrip()]
-    parts += ["    rda reproduce all --thin", paper_machines(read(folder / "paper"))]
+    parts += ["    rda reproduce all --thin", machines_of(read(folder / "paper"))]
+    parts += [SEQUENCES.rstrip(), machines_of(read(folder / "sequences"))]
     return "\n\n".join(parts) + "\n"
 
 
-def paper_machines(records: Sequence[Record]) -> str:
+def machines_of(records: Sequence[Record]) -> str:
     """How many runs there are, and on which machines and versions they ran."""
+    starts = [record.environment[-1] for record in records]
     machines = Counter(
-        told(record.environment[-1], "gpu", "cuda", "torch", "python", "rda") for record in records
+        told(start, *(("gpu", "cuda") if start.get("gpu") else ("processor", "threads")), *VERSIONS)
+        for start in starts
     )
     return "\n".join(
         f"- {counted(count, 'run')}: {text}." for text, count in machines.most_common()

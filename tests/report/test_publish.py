@@ -32,7 +32,7 @@ def test_runs_of_different_machines_do_not_claim_one(publish, records, write_run
 
 def test_the_machines_of_the_paper_are_counted(publish, records, write_run):
     other = write_run("d", "copy", environment=[{"torch": "2.13"}])
-    assert publish.paper_machines([other, *records]) == (
+    assert publish.machines_of([other, *records]) == (
         "- 2 runs: a GPU, torch 2.11.\n- 1 run: torch 2.13."
     )
 
