@@ -1,7 +1,7 @@
 """Files, arrays and frames as sequences."""
 
 import glob
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from rda.sequences.extremes import without_infinities
 from rda.sequences.parquet_files import read_parquet
 from rda.sequences.roles import Roles
 from rda.sequences.rows import from_table
-from rda.sequences.tables import from_frame, read_csv
+from rda.sequences.tables import from_frame, read_csv, read_csv_in_parts
 from rda.sequences.ts_files import read_ts
 
 READERS = {".csv": "table", ".tsv": "table", ".txt": "table", ".parquet": "parquet", ".ts": "ts"}
@@ -58,6 +58,21 @@ def read(data: Any, roles: Roles = UNTOLD, *, encoding: str = "utf-8") -> Sequen
         raise SequencesError(f"{where} does not fit into memory") from None
     _check_text(found)
     return found
+
+
+def read_in_parts(
+    data: Any, roles: Roles = UNTOLD, *, encoding: str = "utf-8"
+) -> Iterator[Sequences]:
+    """As `read`, some sequences at a time where the data is a table of text."""
+    if isinstance(data, str | Path):
+        paths = paths_of(data)
+        if {_kind(path) for path in paths} == {"table"}:
+            for table in read_csv_in_parts(paths, encoding, roles):
+                found = from_table(table)
+                _check_text(found)
+                yield found
+            return
+    yield read(data, roles, encoding=encoding)
 
 
 def _check_text(found: Sequences) -> None:

@@ -2,7 +2,7 @@
 
 import csv
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import chain
@@ -21,6 +21,8 @@ BLOCK = 1 << 21
 """Characters of rows that are read at a time."""
 DELIMITERS = ",;\t|"
 MOST_COLUMNS = 100_000
+PART = 50_000
+"""Rows from which a part of a table is handed on."""
 WORKING = 12
 """Numbers that are held for each row, beside the columns, while rows are put in order."""
 
@@ -34,6 +36,19 @@ class _Survey:
     rows: list[int] = field(default_factory=list)
     """Of each file."""
     notes: list[str] = field(default_factory=list)
+    seen: set[str] = field(default_factory=set)
+    """Names of sequences, and the last of them."""
+    last: str = ""
+    together: bool = True
+    """Whether the rows of each sequence stand one after the other."""
+
+    def see_names(self, cells: Sequence[str]) -> None:
+        """Some more rows of the column that names sequences."""
+        for cell in cells:
+            if cell != self.last:
+                self.together &= cell not in self.seen
+                self.seen.add(cell)
+                self.last = cell
 
 
 def bytes_a_row(roles: Roles) -> int:
@@ -65,7 +80,53 @@ def read_csv(paths: list[Path], encoding: str, roles: Roles) -> Table:
     return Table(columns, files, names_of(paths), found, bool(roles.features), notes)
 
 
-def _surveyed(paths: list[Path], encoding: str, roles: Roles) -> _Survey:
+def read_csv_in_parts(paths: list[Path], encoding: str, roles: Roles) -> Iterator[Table]:
+    """The same, some whole sequences at a time, so that memory does not grow with the file; at once
+    where the rows of a sequence do not stand together, or all are one sequence."""
+    survey = _surveyed(paths, encoding, roles, whole=False)
+    found = survey.roles
+    if not survey.together or not (found.sequence or len(paths) > 1):
+        yield read_csv(paths, encoding, roles)
+        return
+    names = names_of(paths)
+    waiting: dict[str, list[str]] = {name: [] for name in found.columns}
+    files: list[int] = []
+
+    def table(rows: int) -> Table:
+        columns = {}
+        for name, cells in waiting.items():
+            builder = ColumnBuilder(survey.kinds[name].name, rows)
+            builder.add(cells[:rows])
+            columns[name] = builder.finish()
+            del cells[:rows]
+        numbers, of_rows = np.unique(files[:rows], return_inverse=True)
+        del files[:rows]
+        some = tuple(names[number] for number in numbers)
+        notes = tuple(survey.notes)
+        return Table(columns, of_rows.astype(np.int64), some, found, bool(roles.features), notes)
+
+    for number, path in enumerate(paths):
+        with opened(path, encoding) as lines:
+            for block in _Rows(path, lines).blocks(found):
+                for name, cells in block.items():
+                    waiting[name] += cells
+                files += [number] * (len(next(iter(waiting.values()))) - len(files))
+                begun = _last_sequence(waiting[found.sequence] if found.sequence else files)
+                if begun >= PART:
+                    yield table(begun)
+    yield table(len(files))
+
+
+def _last_sequence(names: Sequence[Any]) -> int:
+    """The row at which the last sequence begins."""
+    row = len(names) - 1
+    while row > 0 and names[row - 1] == names[-1]:
+        row -= 1
+    return max(row, 0)
+
+
+def _surveyed(paths: list[Path], encoding: str, roles: Roles, whole: bool = True) -> _Survey:
+    """A first look at the files; an error where they do not fit into memory as a `whole`."""
     survey: _Survey | None = None
     sizes = [_size(path) for path in paths]
     total, bytes_read, rows = max(sum(sizes), 1), 0, 0
@@ -84,6 +145,10 @@ def _surveyed(paths: list[Path], encoding: str, roles: Roles) -> _Survey:
             for block in table.blocks(survey.roles):
                 for name, cells in block.items():
                     survey.kinds[name].see(cells)
+                if not whole:
+                    if survey.roles.sequence:
+                        survey.see_names(block[survey.roles.sequence])
+                    continue
                 share = min((bytes_read + lines.position) / total, 1.0)
                 require_rows(rows + table.rows, share, bytes_a_row(survey.roles), str(path))
             if not table.rows:
@@ -91,7 +156,8 @@ def _surveyed(paths: list[Path], encoding: str, roles: Roles) -> _Survey:
             survey.rows.append(table.rows)
             bytes_read, rows = bytes_read + size, rows + table.rows
     assert survey is not None  # there is a file
-    require(rows * bytes_a_row(survey.roles), str(paths[0]))
+    if whole:
+        require(rows * bytes_a_row(survey.roles), str(paths[0]))
     return survey
 
 

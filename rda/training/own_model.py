@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rda.sequences import Roles, Sequences, read
+from rda.sequences.reading import read_in_parts
 from rda.sequences.understanding import Understanding
 from rda.training.model import SequenceModel
 
@@ -53,16 +54,22 @@ class OwnModel(SequenceModel):
     def answers(self, data: Any) -> Iterator[tuple[Sequences, NDArray[np.float32]]]:
         """Some sequences at a time with (answers, outputs), as the readout gives them."""
         told = self.understanding
-        sequences = told.aligned(self.read(data))
-        for first in range(0, len(sequences), BATCH):
-            some = sequences.chosen(np.arange(first, min(first + BATCH, len(sequences))))
-            yield some, self._answers(torch.from_numpy(told.inputs(some)), some)
+        parts = [data] if isinstance(data, Sequences) else read_in_parts(data, **self._as_trained())
+        for part in parts:
+            sequences = told.aligned(part)
+            for first in range(0, len(sequences), BATCH):
+                some = sequences.chosen(np.arange(first, min(first + BATCH, len(sequences))))
+                yield some, self._answers(torch.from_numpy(told.inputs(some)), some)
 
     def read(self, data: Any, with_answers: bool = False) -> Sequences:
         """Data with the columns that the model was trained with; with the answers too, where the
         model is to be compared with them."""
         if isinstance(data, Sequences):
             return data
+        return read(data, **self._as_trained(with_answers))
+
+    def _as_trained(self, with_answers: bool = False) -> dict[str, Any]:
+        """How data is read to be like that of training."""
         task: Any = None if self.record is None else self.record.settings.task
         channels = tuple(channel.name for channel in self.understanding.channels)
         target = self.understanding.target[0] if with_answers else ""
@@ -71,7 +78,7 @@ class OwnModel(SequenceModel):
         roles = Roles(target=target, features=channels)
         if task is not None:
             roles = replace(roles, sequence=task.sequence, time=task.time)
-        return read(data, roles, encoding=getattr(task, "encoding", "utf-8"))
+        return {"roles": roles, "encoding": getattr(task, "encoding", "utf-8")}
 
     def meaning(self, raw: NDArray[np.float32], some: Sequences) -> NDArray[Any]:
         """What outputs of the readout on some sequences say, as `predict` returns it."""
