@@ -76,7 +76,7 @@ EXTRA_PACKAGES = {
     **dict.fromkeys(("ray", "grpc"), "ray"),
 }
 """What is needed beside torch, and the extra that brings it: "cli" for training, reports and the
-command, "onnx" for export, "sklearn" and "aeon" for estimators, "ray" for many runs on many machines."""
+command, "onnx" for export, "sklearn" and "aeon" for estimators, "ray" for many runs at once."""
 
 PRETRAINED = Path(__file__).parent / "pretrained" / "wikipedia"
 """The folder of the model of text that comes with the package, for `rda.load`. A source tree may

@@ -1,7 +1,8 @@
 """What the commands share that train many runs: seeds, and a cluster to train them on."""
 
 import argparse
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -68,9 +69,19 @@ def how_to_train(machine: Machine, place: Place, command: str) -> "HowToTrain":
 
 
 def train_on(
-    runs: Mapping[str, RunSettings], cluster: Cluster, machine: Machine, place: Place, command: str
+    runs: Mapping[str, RunSettings],
+    cluster: Cluster,
+    machine: Machine,
+    place: Place,
+    command: str,
+    minutes: float = 0.0,
+    ended: Callable[[Path], None] = lambda folder: None,
 ) -> Trained:
-    """All runs at once, as far as the cluster has room; those that are finished are left alone."""
+    """All runs at once, as far as the cluster has room; those that are finished are left alone.
+
+    After so many `minutes` everything is saved and stopped; `ended` is called with the folder of
+    each run that came to its end.
+    """
     from rich.console import Console
 
     from rda.scale.board import Board
@@ -80,19 +91,21 @@ def train_on(
     folders = [folder_for(place, name) for name in runs]
     stopped, failed = None, 0
     how = how_to_train(machine, place, command)
+    deadline = time.monotonic() + 60 * minutes if minutes else float("inf")
     console = Console()
     try:
         with as_usage_errors(), fleet(runs, place.runs_dir, cluster, how) as sent:
             with Board(console) as board:
                 for note in sent.notes:
                     board.say(note)
-                stopped = follow(sent, board)
+                stopped = follow(sent, board, deadline, ended)
             board.say(board.summary(sent.runs))
             failed = board.failed
     except ClusterError as error:
         raise UsageError(str(error)) from error
     if stopped:
-        console.print("Interrupted; everything is saved, the same command goes on from here.")
+        why = "The budget is spent" if stopped == "budget" else "Interrupted"
+        console.print(f"{why}; everything is saved, the same command goes on from here.")
     return Trained(_records(folders), bool(failed), stopped or "")
 
 

@@ -1,4 +1,4 @@
-"""Many runs as tasks of Ray: submitted, watched through their records, stopped so that they save."""
+"""Many runs as tasks of Ray: submitted, watched through their records, stopped and saved."""
 
 import json
 import time

@@ -13,13 +13,15 @@ from rda.scale.connecting import ClusterError, connected
 from rda.scale.fleet import Fleet, Followed, Watcher, bring_home
 from rda.scale.options import Cluster, ray_address
 from rda.training.record import SETTINGS, Record
-from rda.training.run import start_over
+from rda.training.run import Run
 from rda.training.settings import RunSettings
 from rda.training.settings_file import to_toml
 from rda.training.status import FINISHED, RecordError
 
 VARIABLES = ("RDA_TASKS", "RDA_DATA", "RDA_COMMIT")
 """What a run may depend on, taken along to its node."""
+_NO_SOURCE: Any = None
+"""A run that is not trained here needs no data here."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,9 @@ def fleet(
     runs: Mapping[str, RunSettings], runs_dir: Path, cluster: Cluster, how: HowToTrain
 ) -> Iterator[Fleet]:
     """Connect to Ray and submit every run that is not finished; they stop with the context."""
-    wanted = {name: run for name, run in runs.items() if how.force or not _done(run, runs_dir / name)}
+    wanted = {
+        name: run for name, run in runs.items() if how.force or not _done(run, runs_dir / name)
+    }
     with connected(ray_address(cluster.on)) as ray:
         device = _device(ray, how.device)
         for name, settings in wanted.items():
@@ -103,7 +107,8 @@ def _device(ray: ModuleType, asked: str) -> str:
 def _prepare(settings: RunSettings, folder: Path, url: str, force: bool) -> None:
     """What must happen once, and not again on every node that a run comes to."""
     if force and (folder / SETTINGS).exists():
-        start_over(folder, settings)
+        with Run(folder, settings, _NO_SOURCE, force=True):
+            pass  # it is empty now, and whoever trains it begins at step 0
     if not url:
         return
     from rda.scale.storing import RunStore

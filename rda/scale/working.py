@@ -77,9 +77,7 @@ def _refuse_other_code(assignment: Assignment, node: str) -> None:
         )
 
 
-def _trained(
-    assignment: Assignment, settings: RunSettings, folder: Path, notes: _Notes
-) -> Record:
+def _trained(assignment: Assignment, settings: RunSettings, folder: Path, notes: _Notes) -> Record:
     _refuse_endless_starts(folder)
     if assignment.shares_gpu:
         from rda.scan.cuda.onchip import SHARED

@@ -263,16 +263,6 @@ class Run:
         return {**values, "data": self._source.facts()}
 
 
-def start_over(folder: Path, settings: RunSettings) -> None:
-    """Remove what a run has recorded, as `force` does, for another process to begin it again."""
-    with Run(folder, settings, _NO_SOURCE, force=True):
-        pass
-
-
-_NO_SOURCE: Any = None
-"""A run that is not trained has no data."""
-
-
 def _step_of(line: str) -> float:
     """The step of a sample; infinite where the line cannot be read."""
     try:
