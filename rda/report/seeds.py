@@ -47,8 +47,8 @@ def _kind(column: str) -> str:
 
 
 def _middle(values: Sequence[float]) -> float:
-    """Of an even number the mean of the middle two, which is infinite where one of them is."""
-    return statistics.median(values)
+    """Of an even number the lower one of the middle two, so that a run has this result."""
+    return statistics.median_low(values)
 
 
 def _told(values: Sequence[float], steps: bool) -> str:

@@ -63,6 +63,12 @@ class Board:
         if outcome.error:
             self.failed += 1
             self.say(f"{run.name}: {outcome.error}")
+        elif status is None and outcome.node:
+            self.failed += 1
+            self.say(
+                f"{run.name}: trained on {outcome.node}, where {run.assignment.runs_dir} is not the "
+                "folder that it is here: name one that all nodes share (--runs-dir), or use --store"
+            )
         elif status is None:
             self.say(f"{run.name}: not begun")
         else:

@@ -68,9 +68,12 @@ def test_whatever_is_uploaded_at_a_kill_can_be_continued(tmp_path, alone, monkey
 
 def test_a_node_that_comes_back_from_the_dead_does_not_write(tmp_path):
     url = f"file://{tmp_path}/store"
-    with pytest.raises(StoreError, match="trained by another node now"), in_store(url, "one") as at:
-        RunStore(url, "one").claim()
-        (at / "settings.toml").write_text("late")
+    here = in_store(url, "one")
+    folder = here.__enter__()
+    (folder / "settings.toml").write_text("late")
+    RunStore(url, "one").claim()
+    with pytest.raises(StoreError, match="trained by another node now"):
+        here.__exit__(None, None, None)
     assert not RunStore(url, "one").exists()
 
 
