@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rda.choosing.terms import Terms
-from rda.commands.many import train_on
+from rda.commands.many import connection, train_on
 from rda.commands.parser import UsageError
 from rda.commands.training import Machine, Place, check, folder_for, outcome, train_one
 from rda.scale.options import Cluster
@@ -50,7 +50,8 @@ def choose(
     check(machine, place, [settings.unit for settings in runs], here=not cluster.on)
     contest = _Contest(terms, machine, place, command, TrainingProgress(), cluster)
     try:
-        found = contest.held(runs)
+        with connection(cluster):
+            found = contest.held(runs)
     except _InterruptedError:
         return 130
     _show(found, contest.tried, folder, command)

@@ -2,7 +2,8 @@
 
 import argparse
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -68,6 +69,22 @@ def how_to_train(machine: Machine, place: Place, command: str) -> "HowToTrain":
     )
 
 
+@contextmanager
+def connection(cluster: Cluster) -> Iterator[None]:
+    """One connection for all that is trained inside; nothing where that is done here."""
+    if not cluster.on:
+        yield
+        return
+    from rda.scale.connecting import ClusterError, connected
+    from rda.scale.options import ray_address
+
+    try:
+        with connected(ray_address(cluster.on)):
+            yield
+    except ClusterError as error:
+        raise UsageError(str(error)) from error
+
+
 def train_on(
     runs: Mapping[str, RunSettings],
     cluster: Cluster,
@@ -85,7 +102,6 @@ def train_on(
     from rich.console import Console
 
     from rda.scale.board import Board
-    from rda.scale.connecting import ClusterError
     from rda.scale.training import fleet, follow
 
     folders = [folder_for(place, name) for name in runs]
@@ -93,16 +109,13 @@ def train_on(
     how = how_to_train(machine, place, command)
     deadline = time.monotonic() + 60 * minutes if minutes else float("inf")
     console = Console()
-    try:
-        with as_usage_errors(), fleet(runs, place.runs_dir, cluster, how) as sent:
-            with Board(console) as board:
-                for note in sent.notes:
-                    board.say(note)
-                stopped = follow(sent, board, deadline, ended)
-            board.say(board.summary(sent.runs))
-            failed = board.failed
-    except ClusterError as error:
-        raise UsageError(str(error)) from error
+    with as_usage_errors(), connection(cluster):
+        with fleet(runs, place.runs_dir, cluster, how) as sent, Board(console) as board:
+            for note in sent.notes:
+                board.say(note)
+            stopped = follow(sent, board, deadline, ended)
+        board.say(board.summary(sent.runs))
+        failed = board.failed
     if stopped:
         why = "The budget is spent" if stopped == "budget" else "Interrupted"
         console.print(f"{why}; everything is saved, the same command goes on from here.")

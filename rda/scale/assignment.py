@@ -17,6 +17,8 @@ class Assignment:
     """As `settings.toml` has them."""
     runs_dir: str
     """The folder of runs, which all nodes share; not used where there is a store."""
+    where: str = ""
+    """The working folder of the command, from which relative names of data files count."""
     store: str = ""
     """The URL under which records are kept, if there is no shared folder."""
     device: str = "cpu"

@@ -66,8 +66,8 @@ class Board:
         elif status is None and outcome.node:
             self.failed += 1
             self.say(
-                f"{run.name}: trained on {outcome.node}, where {run.assignment.runs_dir} is not the "
-                "folder that it is here: name one that all nodes share (--runs-dir), or use --store"
+                f"{run.name}: trained on {outcome.node}, where {run.assignment.runs_dir} is not "
+                "the folder that it is here: name one that all share (--runs-dir), or use --store"
             )
         elif status is None:
             self.say(f"{run.name}: not begun")

@@ -29,11 +29,17 @@ class ClusterError(RuntimeError):
 
 @contextmanager
 def connected(address: str) -> Iterator[ModuleType]:
-    """Ray, connected for as long as the context lasts; "local" is started and stopped."""
+    """Ray, connected for as long as the context lasts; "local" is started and stopped.
+
+    Inside of another connection it is that one.
+    """
     for name, value in QUIET.items():
         os.environ.setdefault(name, value)
     import ray
 
+    if ray.is_initialized():
+        yield ray
+        return
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
     if address == LOCAL:
         with tempfile.TemporaryDirectory(prefix="rda-ray-", ignore_cleanup_errors=True) as folder:

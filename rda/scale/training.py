@@ -128,6 +128,7 @@ def _assignment(
         name=name,
         settings=to_toml(settings),
         runs_dir=str(runs_dir.absolute()),
+        where=str(Path.cwd()),
         store=cluster.store,
         device=device,
         engine=how.engine,

@@ -51,6 +51,8 @@ def work(assignment: Assignment) -> Outcome:
     try:
         _refuse_other_code(assignment, node)
         os.environ.update(assignment.environment)
+        if Path(assignment.where).is_dir():
+            os.chdir(assignment.where)
         settings = from_table(tomllib.loads(assignment.settings))
         if assignment.store:
             from rda.scale.storing import in_store
