@@ -51,7 +51,7 @@ def work(assignment: Assignment) -> Outcome:
     try:
         _refuse_other_code(assignment, node)
         os.environ.update(assignment.environment)
-        if Path(assignment.where).is_dir():
+        if assignment.where and Path(assignment.where).is_dir():
             os.chdir(assignment.where)
         settings = from_table(tomllib.loads(assignment.settings))
         if assignment.store:

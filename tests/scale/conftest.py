@@ -1,30 +1,21 @@
-"""Tiny runs from the command line, and where Ray is missing, the reason."""
+"""The environment in which commands start Ray, and the runs that theirs are compared with."""
 
 import os
 import secrets
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from tiny_commands import TINY, command
 
 ROOT = Path(__file__).parents[2]
-STEPS = 150
-TINY = (
-    "train addition RDA-exp-tanh --length 6 --hidden-size 8 --batch-size 4 --stop-at never "
-    f"--steps {STEPS} --device cpu --seeds 2 --threads 1"
-).split()
-OFTEN = ["--checkpoint-minutes", "0"]
-"""A run that saves after every step is slow enough to be killed on its way."""
 
 
 @pytest.fixture(scope="session")
-def ray_environment(tmp_path_factory):
-    """For commands that start Ray: its token and its files stay out of the home folder."""
+def ray_environment():
+    """For commands that start Ray: with a token of its own, so that it keeps none in the home folder."""
     pytest.importorskip("ray", reason="ray is not installed: pip install 'rda-torch[ray]'")
     return {
         **os.environ,
-        "HOME": str(tmp_path_factory.mktemp("home")),
         "PYTHONPATH": str(ROOT),
         "RAY_AUTH_MODE": "token",
         "RAY_AUTH_TOKEN": secrets.token_hex(24),
@@ -40,10 +31,3 @@ def alone(tmp_path_factory):
     said, _ = done.communicate(timeout=300)
     assert done.returncode == 0, said
     return folder
-
-
-def command(line, environment):
-    return subprocess.Popen(
-        [sys.executable, "-m", "rda", *line], env=environment, text=True,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
-    )  # fmt: skip

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from cluster import Cluster, why_not
 from comparing_records import differences
-from conftest import OFTEN, STEPS, TINY, command
+from tiny_commands import OFTEN, STEPS, TINY, command
 
 SECONDS = 240.0
 """Against hangs only."""
