@@ -93,7 +93,7 @@ def kill_at_random(cluster, command, asked, rng):
     if asked.head and waits(command, asked.pause):
         print("killing the head", flush=True)
         cluster.kill(0)
-        command.wait()
+        print(f"the command ends {timed(command):.0f} seconds later", flush=True)
         for node in range(cluster.size):
             cluster.kill(node)
             cluster.start(node)

@@ -94,6 +94,8 @@ class Cluster:
     def start(self, node, wait=True):
         """Start Ray on a node. Each has its own folder under the name that all use for Ray's
         files, so that nodes meet by network only; other folders are seen by all."""
+        # Where Ray was killed, this file says that it still runs; `ray stop` removes it.
+        (self.folder / f"node-{node}" / "ray_current_cluster").unlink(missing_ok=True)
         role = (
             "--head --port=6379 --include-dashboard=false --ray-client-server-port=10001"
             if node == 0
