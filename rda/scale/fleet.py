@@ -138,8 +138,8 @@ class Fleet:
             done, _ = self._ray.wait(list(waiting), num_returns=len(waiting), timeout=seconds)
         except Exception as error:
             raise ClusterError(
-                f"the cluster does not answer any more ({_reason(error)}): every run is saved up to "
-                "its last checkpoint, and the same command goes on from there when it is back"
+                f"the cluster does not answer any more ({_reason(error)}): every run is saved up "
+                "to its last checkpoint, and the same command goes on from there when it is back"
             ) from error
         for task in done:
             run = waiting[task]

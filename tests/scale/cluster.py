@@ -50,7 +50,7 @@ class Cluster:
             "RAY_AUTH_MODE": "token",
             "RAY_AUTH_TOKEN": secrets.token_hex(24),
             "RAY_USAGE_STATS_ENABLED": "0",
-            "RAY_DISABLE_IMPORT_WARNING": "1",
+            "RAY_worker_niceness": "0",
             "PYTHONPATH": str(Path(__file__).parents[2]),
         }
         self.shared = f"/tmp/{self.tag}"  # short: names of sockets have at most 107 bytes

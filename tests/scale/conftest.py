@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture(scope="session")
 def ray_environment():
-    """For commands that start Ray: with a token of its own, so that it keeps none in the home folder."""
+    """For commands that start Ray: with a token, so that it makes none in the home folder."""
     pytest.importorskip("ray", reason="ray is not installed: pip install 'rda-torch[ray]'")
     return {
         **os.environ,
