@@ -41,7 +41,7 @@ Examples:
   rda train copy LSTM --stop-at trailing --minutes 30
   rda train mnist GRU --data-dir ~/data --device cuda
   rda train runs/copy-LSTM-seed0/settings.toml --seed 1
-  rda train copy LSTM --seeds 5 --on ray://head:10001  five seeds on a Ray cluster
+  rda train copy LSTM --seeds 5 --on ray://head:10001      five seeds on a Ray cluster
 
 All that can be set about a task: rda train TASK --help
 """
