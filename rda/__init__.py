@@ -73,9 +73,10 @@ EXTRA_PACKAGES = {
     **dict.fromkeys(("onnx", "onnxruntime"), "onnx"),
     "sklearn": "sklearn",
     "aeon": "aeon",
+    **dict.fromkeys(("ray", "grpc"), "ray"),
 }
 """What is needed beside torch, and the extra that brings it: "cli" for training, reports and the
-command, "onnx" for export, "sklearn" and "aeon" for estimators."""
+command, "onnx" for export, "sklearn" and "aeon" for estimators, "ray" for many runs at once."""
 
 PRETRAINED = Path(__file__).parent / "pretrained" / "wikipedia"
 """The folder of the model of text that comes with the package, for `rda.load`. A source tree may

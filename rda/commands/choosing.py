@@ -5,18 +5,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rda.choosing.terms import Terms
+from rda.commands.many import connection, train_on
 from rda.commands.parser import UsageError
 from rda.commands.training import Machine, Place, check, folder_for, outcome, train_one
+from rda.scale.options import Cluster
 from rda.training.record import SETTINGS, Record
 from rda.training.settings import RunSettings, default_name
 from rda.training.status import FAILED, INTERRUPTED, STOPPED
 
 if TYPE_CHECKING:
+    from collections.abc import Generator
+
     from rda.choosing.verdict import Entry, Verdict
     from rda.report.choice import Choice
     from rda.tasks.own_sequences.source import SequenceSource
     from rda.training.progress import TrainingProgress
 
+    _Turns = Generator[list[RunSettings], list[Record | None], Entry | None]
+    """Asks for runs, is given their records, and ends with the entry of its unit."""
 
 MOST_CLASSES = 50
 """Of a table of classes; a larger one cannot be read."""
@@ -29,7 +35,12 @@ class _InterruptedError(Exception):
 
 
 def choose(
-    runs: list[RunSettings], terms: Terms, machine: Machine, place: Place, command: str
+    runs: list[RunSettings],
+    terms: Terms,
+    machine: Machine,
+    place: Place,
+    command: str,
+    cluster: Cluster,
 ) -> int:
     """Try learning rates, repeat the best with other seeds, compare, advise."""
     from rda.training.progress import TrainingProgress
@@ -38,10 +49,11 @@ def choose(
     folder = folder_for(place, name)
     if (folder / SETTINGS).exists():
         raise UsageError(f"{name} is a run: give the comparison another --name")
-    check(machine, place, [settings.unit for settings in runs])
-    contest = _Contest(terms, machine, place, command, TrainingProgress())
+    check(machine, place, [settings.unit for settings in runs], here=not cluster.on)
+    contest = _Contest(terms, machine, place, command, TrainingProgress(), cluster)
     try:
-        found = contest.held(runs)
+        with connection(cluster):
+            found = contest.held(runs)
     except _InterruptedError:
         return 130
     _show(found, contest.tried, folder, command)
@@ -53,10 +65,10 @@ class _Contest:
 
     def __init__(
         self, terms: Terms, machine: Machine, place: Place, command: str,
-        progress: "TrainingProgress",
+        progress: "TrainingProgress", cluster: Cluster,
     ) -> None:  # fmt: skip
         self.terms, self.machine, self.place = terms, machine, place
-        self.command, self.progress = command, progress
+        self.command, self.progress, self.cluster = command, progress, cluster
         self.tried: dict[str, list[Record]] = {}
         self.failed = False
 
@@ -80,31 +92,52 @@ class _Contest:
             self.progress.say(line)
         labels = bool(source.classes)
         entries = [entry_of(name, [one], labels) for name, one in baselines_of(source).items()]
-        for run in on_equal_terms(runs, self.terms, source):
-            entry = self._unit(run, runs[0], source)
-            if entry is not None:
+        units = [
+            self._unit(run, runs[0], source) for run in on_equal_terms(runs, self.terms, source)
+        ]
+        # On a cluster all units take their turns together, so that their runs are trained at once.
+        for together in [units] if self.cluster.on else [[unit] for unit in units]:
+            for entry in self._in_turns(together):
                 entries.append(entry)
                 self.progress.say(f"{entry.name}: test {task.metric} {entry.score}")
         return verdict(source.understanding, task.metric, entries, told)
 
-    def _unit(
-        self, run: RunSettings, model: RunSettings, source: "SequenceSource"
-    ) -> "Entry | None":
-        """The runs of a unit; `model` is the first run of all, whose sizes the others match."""
+    def _in_turns(self, units: "list[_Turns]") -> "list[Entry]":
+        """Train what each unit asks for, until every one has its entry."""
+        entries: dict[int, Entry | None] = {}
+        trained: dict[int, list[Record | None] | None] = dict.fromkeys(range(len(units)))
+        while len(entries) < len(units):
+            asked: dict[int, list[RunSettings]] = {}
+            for place, answer in trained.items():
+                try:
+                    asked[place] = (
+                        next(units[place]) if answer is None else units[place].send(answer)
+                    )
+                except StopIteration as done:
+                    entries[place] = done.value
+            answers = iter(self._train([run for runs in asked.values() for run in runs]))
+            trained = {place: [next(answers) for _ in runs] for place, runs in asked.items()}
+        return [entry for _, entry in sorted(entries.items()) if entry is not None]
+
+    def _unit(self, run: RunSettings, model: RunSettings, source: "SequenceSource") -> "_Turns":
+        """The runs of a unit, in turns, each of which depends on the one before.
+
+        `model` is the first run of all, whose sizes the others match.
+        """
         from rda.choosing.contest import best, kept_bytes, parameters, repeated, resized, tried
         from rda.choosing.verdict import entry_of
         from rda.training.outcomes import outcomes_of
 
-        first = [record for one in tried(run, self.terms) if (record := self._train(one))]
+        first = [record for record in (yield tried(run, self.terms)) if record is not None]
         self.tried[run.unit] = first
         if not first:
             return None
         rated = best(first).settings
-        for size in self.terms.hidden_sizes:
-            other = self._train(resized(rated, model, size, self.terms, source))
-            first += [other] if other else []
+        sizes = self.terms.hidden_sizes
+        others = yield [resized(rated, model, size, self.terms, source) for size in sizes]
+        first += [record for record in others if record is not None]
         chosen = best(first)
-        others = [self._train(one) for one in repeated(chosen, self.terms)]
+        others = yield repeated(chosen, self.terms)
         records = [chosen, *(record for record in others if record is not None)]
         outcomes = [outcomes_of(record) for record in records]
         entry = entry_of(run.unit, outcomes, bool(source.classes), records)
@@ -113,11 +146,32 @@ class _Contest:
             entry, parameters=parameters(kept, source), kept_bytes=kept_bytes(kept, source)
         )
 
-    def _train(self, run: RunSettings) -> Record | None:
+    def _train(self, runs: list[RunSettings]) -> list[Record | None]:
+        """Runs to their end; None for one that failed."""
+        if not self.cluster.on:
+            return [self._train_here(run) for run in runs]
+        waiting = {default_name(run): run for run in runs if not self._out_of_time(run)}
+        trained = train_on(waiting, self.cluster, self.machine, self.place, self.command)
+        if trained.stopped:
+            raise _InterruptedError
+        self.failed |= trained.failed
+        return [self._ended(run) for run in runs]
+
+    def _ended(self, run: RunSettings) -> Record | None:
+        folder = folder_for(self.place, default_name(run))
+        record = Record(folder) if (folder / SETTINGS).is_file() else None
+        return record if record is not None and record.status.ended else None
+
+    def _out_of_time(self, run: RunSettings) -> Record | None:
+        if self.place.force:
+            return None
+        return _out_of_time(run, folder_for(self.place, default_name(run)))
+
+    def _train_here(self, run: RunSettings) -> Record | None:
         """One run to its end; None where it failed."""
         name = default_name(run)
-        done = _out_of_time(run, folder_for(self.place, name))
-        if done is not None and not self.place.force:
+        done = self._out_of_time(run)
+        if done is not None:
             return done
         record = train_one(run, self.machine, self.place, name, None, self.progress, self.command)
         if record.status.state == INTERRUPTED:

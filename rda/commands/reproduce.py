@@ -8,10 +8,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rda.commands.many import train_on
 from rda.commands.parser import Parser, UsageError, add_options, given_values, make
-from rda.commands.training import as_usage_errors, read_files_of
+from rda.commands.training import Machine, Place, as_usage_errors, read_files_of
 from rda.experiments.catalogue import Experiment, chosen, experiments, runs_by_name
 from rda.experiments.plan import Planned, SecondsPerStep, cost, in_order, make_plan
+from rda.scale.options import Cluster
 from rda.settings import check_at_least
 from rda.training.record import default_runs
 from rda.training.settings import RunSettings, default_name
@@ -39,6 +41,7 @@ Examples:
   rda reproduce all --plan                  only say what is missing and what it costs
   rda reproduce --check                     what the recorded runs say about the paper's claims
   rda reproduce table-6 --small             small twins of the runs, for a machine without a GPU
+  rda reproduce all --on ray://head:10001   all of them on a Ray cluster
 """
 
 
@@ -82,6 +85,7 @@ def add(parser: Parser, explain: bool) -> None:
     parser.usage = "rda reproduce EXPERIMENT ... [options]"
     parser.add_argument("experiments", nargs="*", metavar="EXPERIMENT", help="table-1, ..., or all")
     add_options(parser, "options", ReproduceOptions, explain)
+    add_options(parser, "cluster", Cluster, explain)
 
 
 def run(asked: argparse.Namespace, command: str) -> int:
@@ -97,6 +101,9 @@ def run(asked: argparse.Namespace, command: str) -> int:
     found: list[Experiment] = make(
         chosen, {"names": asked.experiments, "seeds": options.seeds, "small": options.small}
     )
+    cluster: Cluster = make(Cluster, given_values(asked, Cluster))
+    if cluster.on:
+        return _on_cluster(Console(), found, cluster, options, command)
     from rda.experiments.speed import Speeds
     from rda.training.resources import find_device
 
@@ -123,6 +130,37 @@ def run(asked: argparse.Namespace, command: str) -> int:
         if options.plan or not queue:
             return 1 if any(run.failed for run in plan) else 0
         return _train(console, queue, seconds, sharing, options, device)
+
+
+def _on_cluster(
+    console: "Console",
+    found: Sequence[Experiment],
+    cluster: Cluster,
+    options: ReproduceOptions,
+    command: str,
+) -> int:
+    """Train what is missing on a cluster, whose speed is not known here."""
+    plan = make_plan(runs_by_name(found), options.runs_dir)
+    missing = {run.name: run.settings for run in plan if run.missing}
+    console.print(f"{len(missing)} of {counted(len(plan), 'run')} to train on {cluster.on}.")
+    if options.plan or not missing:
+        return 1 if any(run.failed for run in plan) else 0
+    from rda.analysis.looking import keep_inspection
+    from rda.training.thinning import thin
+
+    def ended(folder: Path) -> None:
+        keep_inspection(folder)
+        if options.thin:
+            thin(folder)
+
+    machine, place = (
+        Machine(device=options.device),
+        Place(runs_dir=options.runs_dir, data_dir=options.data_dir),
+    )
+    trained = train_on(missing, cluster, machine, place, command, options.budget, ended)
+    if trained.stopped == "budget":
+        return 3
+    return 130 if trained.stopped else 1 if trained.failed else 0
 
 
 def _check(console: "Console", folder: Path) -> int:

@@ -3,8 +3,11 @@
 import argparse
 from pathlib import Path
 
+from rda.commands.many import called, seeded, seeds_and_cluster, train_on
 from rda.commands.parser import Parser, UsageError
 from rda.commands.training import (
+    Machine,
+    Place,
     add_tasks,
     check,
     machine_and_place,
@@ -17,10 +20,11 @@ from rda.commands.training import (
     unit_list,
 )
 from rda.labels import COMPARED
+from rda.scale.options import Cluster
 from rda.training.record import Record
 from rda.training.settings import RunSettings, default_name
 from rda.training.settings_file import SettingsError, read_settings
-from rda.training.status import EXIT_CODES, Status
+from rda.training.status import EXIT_CODES, INTERRUPTED, Status
 from rda.training.torchrun import follows, is_team
 
 SUMMARY = "train one unit on one task; the same command continues where it stopped"
@@ -37,6 +41,7 @@ Examples:
   rda train copy LSTM --stop-at trailing --minutes 30
   rda train mnist GRU --data-dir ~/data --device cuda
   rda train runs/copy-LSTM-seed0/settings.toml --seed 1
+  rda train copy LSTM --seeds 5 --on ray://head:10001      five seeds on a Ray cluster
 
 All that can be set about a task: rda train TASK --help
 """
@@ -67,6 +72,9 @@ def run(asked: argparse.Namespace, command: str) -> int:
 
     settings = settings_from(asked, _one_unit(asked))
     machine, place = machine_and_place(asked)
+    seeds, cluster = seeds_and_cluster(asked)
+    if seeds > 1 or cluster.on:
+        return _many(settings, seeds, cluster, machine, place, command)
     name = place.name or default_name(settings)
     check(machine, place, [settings.unit])
     files = read_files(settings, place)
@@ -81,6 +89,36 @@ def run(asked: argparse.Namespace, command: str) -> int:
     progress.say(outcome(settings.unit, status))
     progress.say(f"the record is in {record.folder}; {show_command(record.folder)} draws its curve")
     return _exit_code(status)
+
+
+def _many(
+    settings: RunSettings, seeds: int, cluster: Cluster, machine: Machine, place: Place,
+    command: str,
+) -> int:  # fmt: skip
+    """One run after the other here, or all of them on a cluster; the worst exit code of all."""
+    if place.name and seeds > 1:
+        raise UsageError("--name is for one run: with --seeds each has a name of its own")
+    runs = {place.name or default_name(run): run for run in seeded([settings], seeds)}
+    check(machine, place, [settings.unit], here=not cluster.on)
+    if cluster.on:
+        trained = train_on(runs, cluster, machine, place, command)
+        for record in trained.records:
+            _keep_intervals(record)
+        codes = [_exit_code(record.status) for record in trained.records]
+        return 130 if trained.stopped else 1 if trained.failed else max(codes, default=1)
+    from rda.training.progress import TrainingProgress
+
+    files = read_files(settings, place)
+    progress = TrainingProgress()
+    codes = []
+    for name, run in runs.items():
+        record = train_one(run, machine, place, name, files, progress, command)
+        _keep_intervals(record)
+        progress.say(outcome(called(run, seeds), record.status))
+        codes.append(_exit_code(record.status))
+        if record.status.state == INTERRUPTED:
+            break
+    return max(codes)
 
 
 def _exit_code(status: Status) -> int:

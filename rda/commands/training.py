@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from rda.commands.parser import Parser, UsageError, add_options, given_values, make
 from rda.labels import COMPARED, UNIT_LABELS, unit_label
+from rda.scale.options import Cluster, Seeds
 from rda.settings import Limits, Recipe, check_at_least
 from rda.tasks import Task, all_tasks
 from rda.training.record import Record, check_name, default_runs
@@ -92,7 +93,10 @@ def add_tasks(
             add_options(one, title, owner, explain, presets)
         if more and name in more:
             add_options(one, *more[name], explain)
+        else:
+            add_options(one, "seeds", Seeds, explain)
         add_options(one, "machine", Machine, explain)
+        add_options(one, "cluster", Cluster, explain)
         add_options(one, "record and data", Place, explain)
 
 
@@ -139,8 +143,11 @@ def folder_for(place: Place, name: str) -> Path:
         return place.runs_dir / check_name(name)
 
 
-def check(machine: Machine, place: Place, units: Sequence[str]) -> None:
-    """Find out what is wrong with these options before anything is downloaded or trained."""
+def check(machine: Machine, place: Place, units: Sequence[str], here: bool = True) -> None:
+    """Find out what is wrong with these options before anything is downloaded or trained.
+
+    Runs that are not trained `here` need no device of this machine.
+    """
     from rda.catalogue import check_engine
     from rda.training.resources import find_device
     from rda.training.tensorboard import check_tensorboard
@@ -148,7 +155,8 @@ def check(machine: Machine, place: Place, units: Sequence[str]) -> None:
     for unit in units:
         make(check_engine, {"unit": unit, "engine": machine.engine})
     with as_usage_errors():
-        find_device(machine.device)
+        if here:
+            find_device(machine.device)
         if place.tensorboard:
             check_tensorboard()
 

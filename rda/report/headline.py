@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from rda.report.reading import GoalLine
+from rda.report.seeds import have_seeds, over_seeds
 from rda.report.summary import Summary, labels, measure, ranking
 from rda.report.wording import count, listed, number
 from rda.training.status import RUNNING
@@ -15,7 +16,10 @@ def headline(summaries: Sequence[Summary], goal: GoalLine | None) -> str:
     ranked = ranking(summaries)
     names = labels(ranked)
     runs = list(zip(names, ranked, strict=True))
-    sentences = _by_metric(runs) if goal is None else _by_goal(runs, goal)
+    if have_seeds(ranked):
+        sentences = over_seeds(ranked, goal)
+    else:
+        sentences = _by_metric(runs) if goal is None else _by_goal(runs, goal)
     return " ".join([*sentences, *_cut_short(runs), *_caution(ranked)])
 
 

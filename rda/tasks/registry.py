@@ -33,7 +33,7 @@ RESERVED = {
     *(field.name for field in (*fields(Recipe), *fields(Limits))),
     "small", "device", "engine", "threads", "name", "runs_dir", "data_dir", "checkpoint_minutes",
     "force", "tensorboard", "help", "unit", "task", "folder", "progress", "start", "command",
-    "parser",
+    "parser", "seeds", "on", "store", "gpus",
 }  # fmt: skip
 """Names of built-in settings and options; a task's own settings need other names."""
 

@@ -38,7 +38,7 @@ from rda.training.record import (
     write_status,
 )
 from rda.training.settings import RunSettings, default_values, identity, without_its_end
-from rda.training.status import RecordError, Status
+from rda.training.status import RecordError, RunInUseError, Status
 
 _OURS = "|".join(map(re.escape, (*SEALED, SAMPLES, MANIFEST, PICTURE)))
 LEFTOVER = re.compile(rf"\.({_OURS}|step-\d+\.(safetensors|sha256))\.\d+\.tmp")
@@ -65,7 +65,7 @@ class Run:
             self._check_folder()
             self._lock = RunLock(self.folder)
             if not self._lock.held:
-                raise RecordError(f"run {self.folder} is in use by another process")
+                raise RunInUseError(f"run {self.folder} is in use by another process")
             self._claim()
             self._sweep()
             self.metrics, self.timing = (

@@ -21,6 +21,10 @@ class RecordError(ValueError):
     """A run that is not there, cannot be read, or must not be written."""
 
 
+class RunInUseError(RecordError):
+    """Another process trains the run."""
+
+
 @dataclass(frozen=True)
 class Status:
     """How far a run is and how it ended."""

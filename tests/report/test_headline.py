@@ -64,3 +64,32 @@ def test_unlike_settings_are_admitted_but_seeds_are_not_unlike(say):
 
 def test_seeds_are_alike(say):
     assert "same settings" not in say(QUICK, {**SLOW, "recipe": {"seed": 4}})
+
+
+def seeds(run, *goals):
+    return [
+        {**run, "recipe": {"seed": seed}, "goal_step": goal, "step": goal or 1500,
+         "state": "finished" if goal else "stopped"}
+        for seed, goal in enumerate(goals)
+    ]  # fmt: skip
+
+
+def test_several_seeds_are_told_as_a_median_that_a_run_has_and_a_range(say):
+    runs = seeds(QUICK, 310, 400, 350, 330) + seeds(SLOW, 900, None, None) + seeds(NEVER, None)
+    assert say(*runs) == (
+        "Steps to accuracy > 0.99, median of the seeds and their range: "
+        "RDA-exp-tanh 330 (310 to 400, 4 seeds); "
+        "LSTM not reached (900 to not reached, 3 seeds); RWA not reached (one seed)."
+    )
+
+
+def test_seeds_without_a_goal_are_told_by_their_test(say):
+    told = say(
+        *({"unit": "LSTM", "test": {"test_accuracy": 0.97}, "recipe": {"seed": s}} for s in (0, 1)),
+        {"unit": "RWA", "test": {"test_accuracy": 0.98}},
+        task="mnist",
+    )
+    assert told == (
+        "Test accuracy, median of the seeds and their range: RWA 0.98 (one seed); "
+        "LSTM 0.97 (all 2 seeds)."
+    )

@@ -1,0 +1,1 @@
+"""Many runs on many machines, through Ray."""

@@ -1,0 +1,103 @@
+"""A connection to Ray, whose errors are one line."""
+
+import logging
+import os
+import socket
+import tempfile
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from rda.scale.options import LOCAL, ON_A_NODE
+
+SECONDS_TO_ANSWER = 10.0
+OBJECT_STORE_BYTES = 100_000_000
+"""Only settings and statuses pass through it."""
+VARIABLES = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    "RAY_LOG_TO_STDERR": "0",
+    "RAY_worker_niceness": "0",
+}
+"""No reports to anyone; and runs with the priority that they have without Ray, which would give
+them the lowest: on a busy machine they took twice as long."""
+
+
+class ClusterError(RuntimeError):
+    """There is no such cluster, or it does not work with this program; the message says why."""
+
+
+@contextmanager
+def connected(address: str) -> Iterator[ModuleType]:
+    """Ray, connected for as long as the context lasts; "local" is started and stopped.
+
+    Inside of another connection it is that one.
+    """
+    for name, value in VARIABLES.items():
+        os.environ.setdefault(name, value)
+    import ray
+
+    if ray.is_initialized():
+        yield ray
+        return
+    quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
+    if address == LOCAL:
+        with tempfile.TemporaryDirectory(prefix="rda-ray-", ignore_cleanup_errors=True) as folder:
+            _started(ray, folder, quiet)
+            try:
+                yield ray
+            finally:
+                ray.shutdown()
+        return
+    if address != ON_A_NODE:
+        _check_answers(address)
+    _connect(ray, address, quiet)
+    try:
+        yield ray
+    finally:
+        ray.shutdown()
+
+
+def _started(ray: ModuleType, folder: str, quiet: dict[str, Any]) -> None:
+    try:
+        ray.init(
+            address="local",
+            include_dashboard=False,
+            object_store_memory=OBJECT_STORE_BYTES,
+            _temp_dir=str(Path(folder)),
+            **quiet,
+        )
+    except Exception as error:
+        raise ClusterError(f"Ray did not start: {_first_line(error)}") from error
+
+
+def _connect(ray: ModuleType, address: str, quiet: dict[str, Any]) -> None:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            ray.init(address=address, **quiet)
+    except ImportError as error:
+        raise ClusterError(f"{address} needs the package grpcio: {error}") from error
+    except Exception as error:
+        where = "this machine is not a node of a Ray cluster" if address == ON_A_NODE else address
+        raise ClusterError(
+            f"cannot use Ray at {where}: {_first_line(error)}; it needs the same versions of "
+            "Python and Ray, and the cluster's token ($RAY_AUTH_MODE, $RAY_AUTH_TOKEN)"
+        ) from error
+
+
+def _check_answers(address: str) -> None:
+    """Ray would try for half a minute before it says that nobody is there."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), SECONDS_TO_ANSWER).close()
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise ClusterError(f"no Ray cluster answers at {address}: {reason}") from error
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).strip().partition("\n")[0] or type(error).__name__
