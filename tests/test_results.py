@@ -36,7 +36,7 @@ def test_every_committed_run_can_be_read_and_came_to_its_end(folder):
 
 
 def test_what_is_said_about_the_runs_is_made_from_them(publish, paper):
-    assert {folder.name for folder in SETS} == {"demo", "paper"}
+    assert {folder.name for folder in SETS} == {"demo", "paper", "sequences"}
     assert (ROOT / "results" / "README.md").read_text() == publish.render_index()
     readme = (ROOT / "README.md").read_text()
     assert publish.with_results(readme, paper) == readme
