@@ -6,7 +6,7 @@ import socket
 import tempfile
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -14,6 +14,9 @@ from typing import Any
 from rda.scale.options import LOCAL, ON_A_NODE
 
 SECONDS_TO_ANSWER = 10.0
+ATTEMPTS = 3
+"""The head starts a process for each program that connects, which a busy machine may not manage in
+the half minute that Ray gives it."""
 OBJECT_STORE_BYTES = 100_000_000
 """Only settings and statuses pass through it."""
 VARIABLES = {
@@ -54,7 +57,13 @@ def connected(address: str) -> Iterator[ModuleType]:
         return
     if address != ON_A_NODE:
         _check_answers(address)
-    _connect(ray, address, quiet)
+    for _ in range(ATTEMPTS - 1):
+        with suppress(ClusterError):
+            _connect(ray, address, quiet)
+            break
+        ray.shutdown()
+    else:
+        _connect(ray, address, quiet)
     try:
         yield ray
     finally:

@@ -41,8 +41,9 @@ def why_not():
 class Cluster:
     """Nodes 0, 1, ..., of which the first is the head. A context that leaves nothing behind."""
 
-    def __init__(self, folder, nodes=4, cpus=1):
-        self.folder, self.size, self.cpus = Path(folder), nodes, cpus
+    def __init__(self, folder, nodes=4, cpus=1, cpus_of_head=1):
+        self.folder, self.size = Path(folder), nodes
+        self.cpus = [cpus_of_head, *[cpus] * (nodes - 1)]
         self.tag = f"rda{os.getpid() % 100000}"
         self.subnet = f"10.{100 + os.getpid() % 100}.{os.getpid() // 100 % 250}"
         self.environment = {
@@ -105,8 +106,8 @@ class Cluster:
         line = (
             f"{self._mount(node)} && hostname node-{node} && "
             f"exec {ray} start {role} --node-ip-address={self.address(node)} "
-            f"--temp-dir={self.shared} "
-            f"--num-cpus={self.cpus} --object-store-memory=80000000 --disable-usage-stats --block"
+            f"--temp-dir={self.shared} --num-cpus={self.cpus[node]} "
+            f"--object-store-memory=80000000 --disable-usage-stats --block"
         )
         inside = ["ip", "netns", "exec", self.namespace(node), "unshare", "-u", "sh", "-c", line]
         with (self.folder / f"node-{node}.log").open("ab") as log:
@@ -131,6 +132,12 @@ class Cluster:
             time.sleep(0.05)
         if node in self.started:
             self.started.pop(node).wait()
+
+    def node_of(self, process):
+        """The node that a process belongs to."""
+        line = ["ip", "netns", "identify", str(process)]
+        found = subprocess.run(line, capture_output=True, text=True).stdout.strip()
+        return int(found.rpartition("-")[2])
 
     def wait_for(self, nodes):
         """Wait until so many nodes have joined."""

@@ -77,12 +77,11 @@ def test_a_node_that_dies_gives_its_runs_to_another(tmp_path, alone, ray_environ
     if reason:
         pytest.skip(reason)
     runs = tmp_path / "runs"
-    with Cluster(tmp_path / "cluster", nodes=3) as cluster:
+    with Cluster(tmp_path / "cluster", nodes=3, cpus_of_head=0) as cluster:
         line = [*TINY, *OFTEN, "--runs-dir", str(runs), "--on", cluster.on]
         process = command(line, {**ray_environment, **cluster.environment})
-        wait_for_steps(runs, process)
-        for node in (1, 2):
-            cluster.kill(node)
+        run = wait_for_steps(runs, process)
+        cluster.kill(cluster.node_of(next(processes_of(run))))
         said, _ = process.communicate(timeout=SECONDS)
     assert process.returncode == 0, said
     assert differences(alone, runs) == []
