@@ -19,6 +19,7 @@ from rda.state import State
 from rda.symbolic.expressions import Function
 from rda.symbolic.functions import softplus
 from rda.training.model import SequenceModel
+from rda.training.own_model import OwnModel
 from rda.training.text_model import TextModel
 
 if TYPE_CHECKING:
@@ -153,6 +154,9 @@ def _described(module: nn.Module) -> Subject:
         facts = {}
         if isinstance(module, TextModel):
             facts["vocabulary"] = json.dumps(module.vocabulary.facts())
+        if isinstance(module, OwnModel):
+            told = module.understanding
+            facts["sequences"] = json.dumps({**told.to_facts(), "inputs": told.preparation.names})
         readout, encoder = module.readout, module.encoder
         return Subject(
             _described(module.unit).stack,

@@ -6,10 +6,12 @@ import numpy as np
 import onnxruntime
 import pytest
 import torch
+from made_data import waves, write_csv
 
 import rda
 from rda.cli import main
 from rda.exporting.checking import TOLERANCE, difference
+from rda.sequences.understanding import Understanding
 from rda.tasks.vocabulary import Vocabulary
 from rda.training.model import SequenceModel
 from rda.training.text_model import TextModel
@@ -115,3 +117,22 @@ def test_wrong_lines_are_told_in_one(line, said, runs, capsys):
     told = capsys.readouterr().err
     assert said in told
     assert told.count("\n") == 1
+
+
+def test_a_model_of_ones_own_sequences_says_how_its_inputs_are_prepared(tmp_path):
+    sequences = waves(40, missing=0.1)
+    rda.train(
+        "sequences", "RDA", data=write_csv(tmp_path / "a.csv", sequences), steps=5, hidden_size=4,
+        folder=tmp_path / "run", progress=False, device="cpu",
+    )  # fmt: skip
+    model = rda.load(tmp_path / "run")
+    rda.export(model, tmp_path / "model.onnx", with_lengths=True)
+    session = onnxruntime.InferenceSession(tmp_path / "model.onnx")
+    told = json.loads(session.get_modelmeta().custom_metadata_map["sequences"])
+    assert tuple(told["inputs"]) == model.understanding.preparation.names
+    found = Understanding.from_facts(told)
+    assert found == model.understanding
+    one = sequences.chosen(np.array([3]))
+    given = {"input": found.inputs(one)[:, None], "lengths": one.lengths}
+    (prediction, *_) = session.run(["prediction"], given)
+    assert found.classes[int(prediction[0].argmax())] == model.predict(one)[0]
