@@ -16,8 +16,9 @@ from rda.training.run import Run
 from rda.training.settings import RunSettings, identity
 from rda.training.status import STOPPED, RecordError
 from rda.training.stepper import follow
-from rda.training.team import Team, device_of_member, leadership, team
+from rda.training.team import device_of_member, leadership, team
 from rda.training.tensorboard import EventFiles
+from rda.training.torchrun import processes
 
 
 def train(
@@ -70,6 +71,7 @@ def train(
         return kept
     where = find_device(device_of_member(device))
     check_precision(settings.unit, settings.recipe.precision, where)
+    check_rows(settings.recipe.batch_size)
     if threads:
         torch.set_num_threads(threads)
     if files is None:
@@ -78,7 +80,6 @@ def train(
     with ExitStack() as stack:
         stack.enter_context(enough_memory())
         members = team()
-        check_rows(settings, members)
         stepper = build_stepper(settings, where, engine, files, members, accumulate)
         stepper.engine()  # raises before a folder is made where the engine cannot serve
         if not members.leads:
@@ -93,12 +94,12 @@ def train(
     return Record(folder, status)
 
 
-def check_rows(settings: RunSettings, members: Team) -> None:
-    """Each process needs a row."""
-    if settings.recipe.batch_size < members.size:
+def check_rows(batch_size: int) -> None:
+    """Each process needs a row; asked before any waits for the others."""
+    if batch_size < processes():
         raise RecordError(
-            f"batch_size should be {members.size} or more, a sequence for each process, got "
-            f"{settings.recipe.batch_size}"
+            f"batch_size should be {processes()} or more, a sequence for each process, got "
+            f"{batch_size}"
         )
 
 

@@ -5,9 +5,14 @@ import os
 VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
 
 
+def processes() -> int:
+    """How many processes train the same run."""
+    return int(os.environ["WORLD_SIZE"]) if all(name in os.environ for name in VARIABLES) else 1
+
+
 def is_team() -> bool:
     """Whether there are other processes of the same run."""
-    return all(name in os.environ for name in VARIABLES) and int(os.environ["WORLD_SIZE"]) > 1
+    return processes() > 1
 
 
 def follows() -> bool:
