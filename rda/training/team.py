@@ -147,18 +147,21 @@ def team() -> Team:
     if not is_team():
         return ALONE
     limit = timedelta(seconds=_seconds())
+    patience = timedelta(seconds=max(_seconds(), SECONDS))  # processes do not start at once
     on_gpu = torch.cuda.is_available()
     if on_gpu:
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
     try:
-        store, rank, size = next(iter(rendezvous("env://", timeout=limit)))
+        store, rank, size = next(iter(rendezvous("env://", timeout=patience)))
         # The store outlives processes that are started again: they must not find the addresses of
         # those before.
         start = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+        met = PrefixStore(f"start {start}", store)
+        met.set(f"here {rank}", "")
+        met.wait([f"here {other}" for other in range(size)], patience)
         dist.init_process_group(
-            "nccl" if on_gpu else "gloo", timeout=limit, rank=rank, world_size=size,
-            store=PrefixStore(f"start {start}", store),
-        )  # fmt: skip
+            "nccl" if on_gpu else "gloo", timeout=limit, rank=rank, world_size=size, store=met
+        )
         orders = dist.new_group(backend="gloo", timeout=limit) if on_gpu else None
     except (RuntimeError, ValueError) as error:
         raise TeamError(f"the processes did not find each other: {_first_line(error)}") from error
