@@ -3,6 +3,7 @@
 import time
 from collections.abc import Sequence
 from types import TracebackType
+from typing import Self
 
 from rich.console import Console
 from rich.live import Live
@@ -17,27 +18,16 @@ SECONDS_BETWEEN_LINES = 20.0
 """Where the output is not a terminal, a line is printed this often."""
 
 
-class Board:
-    """Shows what is trained now, what is left, and how long that will take."""
+class LiveBoard:
+    """A table in a terminal, for as long as the context lasts; elsewhere, lines now and then."""
 
-    def __init__(
-        self,
-        console: Console,
-        queue: Sequence[Planned],
-        seconds: SecondsPerStep,
-        deadline: float,
-    ) -> None:
+    def __init__(self, console: Console) -> None:
         self._console = console
-        self._seconds = {run.name: seconds(run.settings) for run in queue}
-        self._waiting = list(queue)
-        self._total = len(queue)
-        self._deadline = deadline
-        self._told_at = self._started = time.monotonic()
         self._live = Live(console=console, auto_refresh=False, transient=True)
-        self._ended = 0
+        self._told_at = self._started = time.monotonic()
         self.failed = 0
 
-    def __enter__(self) -> "Board":
+    def __enter__(self) -> Self:
         if self._console.is_terminal:
             self._live.start()
         return self
@@ -51,6 +41,28 @@ class Board:
         if self._console.is_terminal:
             self._live.stop()
 
+    def say(self, line: str) -> None:
+        """Print a line above the table."""
+        self._console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+class Board(LiveBoard):
+    """Shows what is trained now, what is left, and how long that will take."""
+
+    def __init__(
+        self,
+        console: Console,
+        queue: Sequence[Planned],
+        seconds: SecondsPerStep,
+        deadline: float,
+    ) -> None:
+        super().__init__(console)
+        self._seconds = {run.name: seconds(run.settings) for run in queue}
+        self._waiting = list(queue)
+        self._total = len(queue)
+        self._deadline = deadline
+        self._ended = 0
+
     def looked(self, working: Sequence[Working], waiting: int) -> None:
         """Draw the table, or print a line where that is due."""
         self._waiting = self._waiting[len(self._waiting) - waiting :] if waiting else []
@@ -60,29 +72,26 @@ class Board:
         elif now - self._told_at >= SECONDS_BETWEEN_LINES:
             self._told_at = now
             steps = ", ".join(f"{one.run.name} {_step(one)}" for one in working)
-            self._print(f"{self._progress(working, now)}: {steps}")
+            self.say(f"{self._progress(working, now)}: {steps}")
 
     def ended(self, one: Working, status: Status | None) -> None:
         """Print how a run has ended."""
         if status is None or status.state in ("failed", "killed", "running"):
             # Interrupted while it was starting, it has recorded nothing and lost nothing.
             self.failed += one.process.returncode != EXIT_CODES[INTERRUPTED]
-            self._print(f"{one.run.name}: {one.said()}")
+            self.say(f"{one.run.name}: {one.said()}")
             return
         self._ended += status.ended
         rate = ""
         if status.seconds:
             rate = f" ({status.step} steps, {status.step / status.seconds:.3g} steps/s)"
-        self._print(f"{one.run.name}: {status.state}, {status.reason}{rate}")
+        self.say(f"{one.run.name}: {status.state}, {status.reason}{rate}")
 
     def summary(self) -> str:
         """How many runs have ended."""
         spent = clock_time(time.monotonic() - self._started)
         failed = f", {self.failed} failed" if self.failed else ""
         return f"{self._ended} of {self._total} runs have ended in {spent}{failed}."
-
-    def _print(self, line: str) -> None:
-        self._console.print(line, markup=False, highlight=False, soft_wrap=True)
 
     def _progress(self, working: Sequence[Working], now: float) -> str:
         left = sum(run.steps_left * self._seconds[run.name] for run in self._waiting)

@@ -2,46 +2,22 @@
 
 import time
 from collections.abc import Sequence
-from types import TracebackType
 
-from rich.console import Console
-from rich.live import Live
 from rich.table import Table
 
+from rda.experiments.watching import SECONDS_BETWEEN_LINES, LiveBoard
 from rda.scale.fleet import Followed
 from rda.training.status import INTERRUPTED, RUNNING
 from rda.wording import clock_time
 
-SECONDS_BETWEEN_LINES = 20.0
-"""Where the output is not a terminal, a line is printed this often."""
 SECONDS_WITHOUT_NEWS = 20.0
 """The status is written every five seconds; a long evaluation may hold it up."""
 ROWS_LEFT = 6
 """Lines of the terminal that the table leaves free."""
 
 
-class Board:
+class Board(LiveBoard):
     """Shows every run that is trained or waits: the same whether it is near or far."""
-
-    def __init__(self, console: Console) -> None:
-        self._console = console
-        self._live = Live(console=console, auto_refresh=False, transient=True)
-        self._told_at = self._started = time.monotonic()
-        self.failed = 0
-
-    def __enter__(self) -> "Board":
-        if self._console.is_terminal:
-            self._live.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self._console.is_terminal:
-            self._live.stop()
 
     def looked(self, runs: Sequence[Followed]) -> None:
         """Draw the table, or print a line where that is due."""
@@ -84,10 +60,6 @@ class Board:
         failed = f", {self.failed} failed" if self.failed else ""
         spent = clock_time(time.monotonic() - self._started)
         return f"{_ended(runs)} of {len(runs)} runs have ended in {spent}{failed}."
-
-    def say(self, line: str) -> None:
-        """Print a line above the table."""
-        self._console.print(line, markup=False, highlight=False, soft_wrap=True)
 
     def _title(self, runs: Sequence[Followed]) -> str:
         spent = clock_time(time.monotonic() - self._started)

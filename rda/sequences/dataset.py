@@ -94,6 +94,11 @@ class Sequences:
         """(sequences): the first step of each."""
         return np.concatenate(([0], np.cumsum(self.lengths)[:-1])).astype(np.int64)
 
+    @property
+    def step_numbers(self) -> Counts:
+        """(steps): the place of each step in its own sequence."""
+        return np.arange(self.lengths.sum()) - np.repeat(self.starts, self.lengths)
+
     def steps_of(self, chosen: Counts) -> Counts:
         """The steps of some sequences, in their order."""
         starts, lengths = self.starts[chosen], self.lengths[chosen]

@@ -1,18 +1,13 @@
 """How far a forecast may be off: the errors that its model made on the validation part."""
 
 import json
-from typing import Any
 
 import numpy as np
-import torch
 
 from rda.files import write_atomically
-from rda.sequences.dataset import Numbers, Sequences
-from rda.sequences.forecasting import Backtest, next_values
-from rda.tasks.own_sequences.source import SequenceSource
-from rda.training.loading import load
-from rda.training.outcomes import sequences_of
-from rda.training.own_model import OwnModel
+from rda.sequences.dataset import Numbers
+from rda.sequences.forecasting import Backtest
+from rda.training.outcomes import model_and_source, sequences_of, true_forecasts
 from rda.training.record import Record
 
 INTERVALS = "intervals.json"
@@ -29,10 +24,10 @@ def intervals_of(record: Record) -> Numbers:
     found = read_intervals(record)
     if found is not None:
         return found
-    model, source = _model_and_source(record)
+    model, source = model_and_source(record)
     validated, scored_from = sequences_of(source, "validation")
-    predicted, true = _forecasts(model, validated, scored_from)
-    errors = np.abs(predicted - true)
+    true = true_forecasts(validated, model.understanding, scored_from)
+    errors = np.abs(model.predict(validated) - true)
     _, horizon, columns = errors.shape
     margins: Numbers = np.array(
         [[_quantile(errors[:, ahead, i]) for i in range(columns)] for ahead in range(horizon)]
@@ -57,9 +52,10 @@ def read_intervals(record: Record) -> Numbers | None:
 def backtest_of(record: Record, shown_before: int = 2) -> list[Backtest]:
     """What the model forecasts of the test part of the first series, column by column."""
     margins = intervals_of(record)
-    model, source = _model_and_source(record)
+    model, source = model_and_source(record)
     tested, scored_from = sequences_of(source, "test")
-    predicted, true = _forecasts(model, tested, scored_from)
+    predicted = model.predict(tested)
+    true = true_forecasts(tested, model.understanding, scored_from)
     inside = np.abs(predicted - true) <= margins
     known = np.isfinite(true)
     start, length = int(scored_from[0]), int(tested.lengths[0])
@@ -86,26 +82,6 @@ def backtest_of(record: Record, shown_before: int = 2) -> list[Backtest]:
             )
         )
     return found
-
-
-def _model_and_source(record: Record) -> tuple[OwnModel, SequenceSource]:
-    source = record.settings.task.open(torch.device("cpu"))
-    model = load(record.folder)
-    assert isinstance(source, SequenceSource)
-    assert isinstance(model, OwnModel)
-    return model, source
-
-
-def _forecasts(model: OwnModel, sequences: Sequences, scored_from: Any) -> tuple[Numbers, Numbers]:
-    """(steps, horizon, columns) predicted and true; NaN where nothing is scored."""
-    predicted = model.predict(sequences)
-    told = model.understanding
-    names = [channel.name for channel in sequences.channels]
-    levels = sequences.values[:, [names.index(name) for name in told.target]]
-    true = next_values(levels, sequences.lengths, told.horizon)
-    steps = np.concatenate([np.arange(length) for length in sequences.lengths])
-    true[steps < np.repeat(scored_from, sequences.lengths)] = np.nan
-    return predicted, true
 
 
 def _quantile(errors: Numbers) -> float:

@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -39,10 +38,7 @@ def outcomes_of(record: Record) -> Outcomes:
         found = json.loads(path.read_text())
         if found.get("step") == step:
             return _from_lists(found)
-    source = record.settings.task.open(torch.device("cpu"))
-    model = load(record.folder)
-    assert isinstance(source, SequenceSource)
-    assert isinstance(model, OwnModel)
+    model, source = model_and_source(record)
     tested, scored_from = sequences_of(source, "test")
     outcomes = outcomes_on(model, tested, scored_from)
     content = {"step": step, **{name: part.tolist() for name, part in outcomes._asdict().items()}}
@@ -50,9 +46,13 @@ def outcomes_of(record: Record) -> Outcomes:
     return outcomes
 
 
-def read_outcomes(folder: Path) -> Outcomes:
-    """Those that were written."""
-    return _from_lists(json.loads((folder / OUTCOMES).read_text()))
+def model_and_source(record: Record) -> tuple[OwnModel, SequenceSource]:
+    """The trained model of a run of people's own sequences, and its data."""
+    source = record.settings.task.open(torch.device("cpu"))
+    model = load(record.folder)
+    assert isinstance(source, SequenceSource)
+    assert isinstance(model, OwnModel)
+    return model, source
 
 
 def _from_lists(found: dict[str, Any]) -> Outcomes:
@@ -71,8 +71,7 @@ def sequences_of(source: SequenceSource, part: str) -> tuple[Sequences, Counts]:
     if source.problem != "forecast":
         return found, np.zeros(len(found), dtype=np.int64)
     lengths = pieces.limits - pieces.starts
-    steps = np.concatenate([np.arange(length) for length in found.lengths])
-    kept = steps < np.repeat(lengths, found.lengths)
+    kept = found.step_numbers < np.repeat(lengths, found.lengths)
     return replace(found, values=found.values[kept], lengths=lengths, target=None), (
         pieces.scored_from
     )
@@ -89,18 +88,15 @@ def outcomes_on(
     told = model.understanding
     trues, answers, pieces, first = [], [], [], 0
     for some, raw in model.answers(sequences):
-        true = _true(some, told)
+        read = None if scored_from is None else scored_from[first : first + len(some)]
+        true = _true(some, told, read)
         predicted = raw.argmax(-1).astype(np.float64) if told.classes else model.meaning(raw, some)
         count = len(some)
         piece = np.arange(first, first + count)
         if told.every_step:
             piece = np.repeat(piece, some.lengths)
         if told.problem == "forecast":
-            steps = np.concatenate([np.arange(length) for length in some.lengths])
-            if scored_from is not None:
-                read = np.repeat(scored_from[first : first + count], some.lengths)
-                true[steps < read] = np.nan
-            piece = blocks(steps, piece, told.horizon)
+            piece = blocks(some.step_numbers, piece, told.horizon)
             piece = np.broadcast_to(piece[:, None, None], true.shape)
         there = np.isfinite(true) & np.isfinite(predicted)
         trues.append(true[there])
@@ -110,12 +106,22 @@ def outcomes_on(
     return joined(trues, answers, pieces)
 
 
-def _true(some: Sequences, told: Understanding) -> Numbers:
+def true_forecasts(
+    sequences: Sequences, told: Understanding, scored_from: Counts | None
+) -> Numbers:
+    """(steps, horizon, columns): the values after each step; NaN where nothing is scored."""
+    names = [channel.name for channel in sequences.channels]
+    columns = [names.index(name) for name in told.target]
+    true = next_values(sequences.values[:, columns], sequences.lengths, told.horizon)
+    if scored_from is not None:
+        true[sequences.step_numbers < np.repeat(scored_from, sequences.lengths)] = np.nan
+    return true
+
+
+def _true(some: Sequences, told: Understanding, scored_from: Counts | None) -> Numbers:
     """The answers of some sequences, as the model's are: NaN where there is none."""
     if told.problem == "forecast":
-        names = [channel.name for channel in some.channels]
-        columns = [names.index(name) for name in told.target]
-        return next_values(some.values[:, columns], some.lengths, told.horizon)
+        return true_forecasts(some, told, scored_from)
     target = some.target
     if target is None:
         raise SequencesError(f"there is no column {told.target[0]!r} with the answers")

@@ -8,6 +8,7 @@ import torch
 
 from rda.data.store import load as load_data
 from rda.training.building import build_stepper
+from rda.training.following import follow
 from rda.training.listening import Listener, Quiet
 from rda.training.loop import run_training
 from rda.training.record import SETTINGS, Record
@@ -15,7 +16,6 @@ from rda.training.resources import check_precision, enough_memory, find_device
 from rda.training.run import Run
 from rda.training.settings import RunSettings, identity
 from rda.training.status import STOPPED, RecordError
-from rda.training.stepper import follow
 from rda.training.team import device_of_member, leadership, team
 from rda.training.tensorboard import EventFiles
 from rda.training.torchrun import processes

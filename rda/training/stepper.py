@@ -16,7 +16,6 @@ from rda.settings import Recipe
 from rda.tasks import Batch, Part, Source
 from rda.training.cuda_graph import CudaGraph
 from rda.training.model import SequenceModel
-from rda.training.status import STATES, Status
 from rda.training.team import ALONE, Order, Team
 from rda.training.text_model import TextModel
 
@@ -413,27 +412,6 @@ class Stepper:
             self._scale.copy_(tensors["scale"])
         self.generator.set_state(tensors["generator"])
         self._graph_of_step = None  # it refers to Adam's old tensors
-
-
-def follow(stepper: Stepper) -> Status:
-    """Do what the leader of a team says until it ends."""
-    team = stepper.team
-    while True:
-        order, step = team.hear()
-        if order == Order.STEP:
-            stepper.step()
-            if stepper.full:
-                stepper.fetch()
-        elif order in (Order.VALIDATE, Order.TEST):
-            stepper.evaluate("validation" if order == Order.VALIDATE else "test")
-        elif order == Order.GATHER:
-            stepper.whole_state()
-        elif order == Order.LOAD:
-            stepper.use(None)
-        elif order == Order.RESTORE:
-            stepper.restore(None, step)
-        else:
-            return Status(state=STATES[step])
 
 
 def _pieces(rows: slice, count: int) -> Iterator[slice]:

@@ -253,8 +253,7 @@ def _training_steps(sequences: Sequences, divided: Divided) -> Sequences:
         return sequences.chosen(members)
     series = replace(sequences, target=None).chosen(members)
     ends = np.unique(divided.parts["train"].limits) - sequences.starts[members]
-    steps = np.concatenate([np.arange(length) for length in series.lengths])
-    used = steps < np.repeat(ends, series.lengths)
+    used = series.step_numbers < np.repeat(ends, series.lengths)
     return replace(series, values=series.values[used], lengths=ends)
 
 
