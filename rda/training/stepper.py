@@ -14,6 +14,7 @@ from torch import Generator, Tensor, nn
 from rda.scan.engines import ON_GPUS
 from rda.settings import Recipe
 from rda.tasks import Batch, Part, Source
+from rda.training.clipping import Clipping
 from rda.training.cuda_graph import CudaGraph
 from rda.training.model import SequenceModel
 from rda.training.team import ALONE, Order, Team
@@ -23,10 +24,6 @@ WARM_UP = 3
 """Steps before one is recorded: libraries allocate memory and choose kernels at first calls."""
 SAMPLE = 120
 """Characters that a model of text writes after an evaluation."""
-NORM_WINDOW = 100
-"""The running mean of the gradients' norm forgets at this many steps."""
-SMALLER, SMALLEST = 2.0**-32, 2.0**-64
-"""By how much the loss is scaled down after gradients that were not finite, and at most."""
 GRAPHED_ENGINES = (*ON_GPUS, "cuDNN")
 """Engines whose training step is recorded as a CUDA graph. A Python loop over time has thousands
 of launches, and its graph would be too long."""
@@ -45,11 +42,6 @@ class Stepper:
     A step whose loss or gradients are not finite changes no weights. Unless the recipe says to
     skip such steps, no step after it does either: the weights stay as they were until the rows
     are fetched and the run is ended.
-
-    Through hundreds of steps a gradient can outgrow float32, though clipped it would be as small
-    as any other. So where gradients are clipped, the loss is scaled down after a step that was not
-    finite, gradients are clipped at that scale, and the scale doubles until it is 1 again. Powers
-    of two change no digit.
     """
 
     def __init__(
@@ -88,8 +80,7 @@ class Stepper:
         self._broken = torch.zeros((), device=device)
         # Adam changes nothing where this is 1; torch.amp.GradScaler uses the same attribute.
         self.optimiser.found_inf = self._broken  # type: ignore[attr-defined]
-        self._usual_norm = torch.zeros((), device=device)
-        self._scale = torch.ones((), device=device)
+        self.clipping = Clipping(recipe, device)
         self._rows = torch.zeros(room, 3, device=device)
         self._filled = 0
         one_piece = device.type == "cuda" and team.size == 1 and accumulate == 1
@@ -176,7 +167,7 @@ class Stepper:
         if self.team.size == self.accumulate == 1:
             loss, losses, score, state = self._forward(batch, _state_from(carried))
             objective = losses.sum() if self.recipe.reduction == "sum" else loss
-            (objective * self._scale).backward()
+            (objective * self.clipping.scale).backward()
         else:
             loss, score, state = self._differentiate_in_pieces(batch, carried)
         gradients = [p.grad for p in self.parameters.values() if p.grad is not None]
@@ -186,8 +177,7 @@ class Stepper:
             self._broken.copy_(broken)
         else:
             torch.maximum(self._broken, broken, out=self._broken)
-        if self.recipe.clips:
-            self._clip(gradients)
+        self.clipping.clip(gradients, self._broken)
         self.optimiser.step()
         row = torch.stack((loss.detach(), score, culprit))
         return row, *self._state_to_carry(state, carried)
@@ -213,7 +203,7 @@ class Stepper:
                 loss, _, score, state = self._forward(some, _state_from(before), self._together)
                 share = self.source.answers(some.target) / answers
                 objective = loss * share * (whole if self.recipe.reduction == "sum" else 1)
-                (objective * self.team.size * self._scale).backward()
+                (objective * self.team.size * self.clipping.scale).backward()
             summed += torch.stack((loss.detach(), score)) * share
             states.append(_state_tensors(state))
         loss, score = self.team.total(summed)
@@ -225,44 +215,6 @@ class Stepper:
         target = batch.target[:, rows] if self.task.reads_every_step else batch.target[rows]
         lengths = None if batch.lengths is None else batch.lengths[rows]
         return Batch(batch.input[:, rows], target, lengths)
-
-    def _clip(self, gradients: list[Tensor]) -> None:
-        """Clip the gradients of the scaled loss, undo its scale, and choose the next scale."""
-        torch._foreach_div_(gradients, self._divisor(gradients))
-        if self.recipe.clip:
-            torch._foreach_clamp_min_(gradients, -self.recipe.clip)
-            torch._foreach_clamp_max_(gradients, self.recipe.clip)
-        smaller = (self._scale * SMALLER).clamp(min=SMALLEST)
-        larger = (self._scale * 2).clamp(max=1.0)
-        self._scale.copy_(torch.where(self._broken > 0, smaller, larger))
-
-    def _divisor(self, gradients: list[Tensor]) -> Tensor:
-        """What undoes the scale and takes the norm to its limits, in one division."""
-        divisor = self._scale
-        if not (self.recipe.clip_norm or self.recipe.clip_relative):
-            return divisor
-        norms = torch._foreach_norm(gradients, dtype=torch.float64)  # squares would be infinite
-        norm = torch.linalg.vector_norm(torch.stack(norms)).float()
-        if self.recipe.clip_norm:
-            divisor = torch.maximum(divisor, norm / self.recipe.clip_norm)
-        if self.recipe.clip_relative:
-            divisor = self._to_usual_norm(norm, divisor)
-        return divisor
-
-    def _to_usual_norm(self, norm: Tensor, divisor: Tensor) -> Tensor:
-        """A divisor that also keeps the norm from being far above what it was in recent steps.
-
-        Adam divides by the root of the recent squared gradients. Where those were tiny for long,
-        one ordinary gradient would be a step of many times the learning rate.
-        """
-        usual = self._usual_norm
-        begun = usual > 0
-        limit = norm / (self.recipe.clip_relative * usual)
-        divisor = torch.where(begun, torch.maximum(divisor, limit), divisor)
-        allowed = norm / divisor
-        now = torch.where(begun, usual.lerp(allowed, 1 / NORM_WINDOW), allowed)
-        usual.copy_(torch.where(norm.isfinite(), now, usual))
-        return divisor
 
     def _state_to_carry(self, state: Any, before: Sequence[Tensor]) -> list[Tensor]:
         """The state for the next batch; after a skipped step, the state before that step."""
@@ -370,10 +322,7 @@ class Stepper:
             found[f"state.{i}"] = tensor
         for name, tensor in self.source.position().items():
             found[f"task.{name}"] = tensor
-        if self.recipe.clip_relative:
-            found["usual_norm"] = self._usual_norm
-        if self.recipe.clips:
-            found["scale"] = self._scale
+        found |= self.clipping.tensors()
         found["generator"] = self.generator.get_state()
         return found
 
@@ -406,10 +355,7 @@ class Stepper:
             parts = [part[:, self.team.rows(part.shape[1])] for part in parts]
         self.state = _state_from(parts)
         self.source.move_to(without_prefix("task.", tensors))
-        if self.recipe.clip_relative:
-            self._usual_norm.copy_(tensors["usual_norm"])
-        if "scale" in tensors:  # earlier versions had none
-            self._scale.copy_(tensors["scale"])
+        self.clipping.restore(tensors)
         self.generator.set_state(tensors["generator"])
         self._graph_of_step = None  # it refers to Adam's old tensors
 

@@ -146,8 +146,8 @@ class TestRelativeClipping:
     def test_a_sudden_gradient_is_scaled_to_what_was_usual_and_a_usual_one_is_not(self):
         stepper = self.stepper(learning_rate=1e-9)
         usual = [self.norm_after_step(stepper) for _ in range(3)]
-        assert stepper._usual_norm.item() == pytest.approx(usual[0], rel=0.05)
-        limit = 2 * stepper._usual_norm.item()
+        assert stepper.clipping.usual_norm.item() == pytest.approx(usual[0], rel=0.05)
+        limit = 2 * stepper.clipping.usual_norm.item()
         assert self.norm_after_step(stepper, 1e6) == pytest.approx(limit, rel=1e-4)
         assert self.norm_after_step(stepper) < limit
 
@@ -156,7 +156,7 @@ class TestRelativeClipping:
         assert self.norm_after_step(stepper, 0.0) == 0.0
         first = self.norm_after_step(stepper)
         self.norm_after_step(stepper, math.inf)
-        assert stepper._usual_norm.item() == pytest.approx(first, rel=1e-6)
+        assert stepper.clipping.usual_norm.item() == pytest.approx(first, rel=1e-6)
 
     def test_a_resumed_run_knows_what_was_usual(self, tmp_path):
         settings = with_steps(
@@ -287,12 +287,12 @@ class TestSkipping:
     def test_the_scale_of_the_loss_changes_no_digit(self):
         settings = replace(TINY_RUNS["addition"], recipe=replace(TINY, clip_norm=0.1))
         one, other = build_stepper(settings, CPU), build_stepper(settings, CPU)
-        other._scale.fill_(2.0**-20)
+        other.clipping.scale.fill_(2.0**-20)
         for _ in range(5):
             for stepper in (one, other):
                 stepper.step()
                 stepper.fetch()
-        assert other._scale == 2.0**-15
+        assert other.clipping.scale == 2.0**-15
         for ours, theirs in zip(one.parameters.values(), other.parameters.values(), strict=True):
             assert torch.equal(ours, theirs)
 
