@@ -115,7 +115,7 @@ class Recipe:
     norm, before clipping by value; 0 turns it off."""
     not_finite: Literal["fail", "skip"] = "skip"
     """What to do when a loss or a gradient is infinite or NaN: skip the step and go on, or end
-    the run as failed. 100 skipped steps in a row fail too."""
+    the run as failed. 100 skipped steps among 200 fail too."""
     adam_beta1: float = 0.9
     """How much of the running mean of gradients Adam keeps at each step."""
     adam_beta2: float = 0.999
@@ -125,6 +125,11 @@ class Recipe:
     weight_decay: float = 0.0
     """Every step also shrinks the weights of matrices by this much times the learning rate,
     beside the gradients (AdamW); biases are left alone."""
+    dropout: float = 0.0
+    """Share of the unit's outputs that a training step hides from the readout."""
+    weight_dropout: float = 0.0
+    """Share of the recurrent weights that a training step leaves out, the same ones for the whole
+    batch and all time steps."""
     gru_gate_bias: float = 0.0
     """Initial bias of the GRU's reset and update gates; TensorFlow 1 starts them at 1."""
     reduction: Literal["mean", "sum"] = "mean"
@@ -151,7 +156,7 @@ class Recipe:
             "final_learning_rate", "adam_epsilon", "initial_state_deviation", "weight_decay",
         ):  # fmt: skip
             check_at_least(name, getattr(self, name), 0)
-        for name in ("adam_beta1", "adam_beta2"):
+        for name in ("adam_beta1", "adam_beta2", "dropout", "weight_dropout"):
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(
                     f"{name} should be 0 or more and below 1, got {getattr(self, name)}"

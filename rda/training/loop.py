@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections import deque
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -38,8 +39,9 @@ SECONDS_HELD = 0.5
 an interrupt would not be noticed."""
 SECONDS_BETWEEN_STATUS = 5.0
 """The status is written this often, for people who look at a run while it runs."""
-MOST_SKIPPED = 100
-"""This many skipped steps in a row end a run: no step after them would be finite either."""
+MOST_SKIPPED, AMONG = 100, 200
+"""So many skipped steps among so many end a run: its weights are spoilt, and it would learn no
+more, even where every other step is finite."""
 
 
 class NotFiniteError(RuntimeError):
@@ -89,7 +91,8 @@ class _Loop:
         self.saved_at = self.started_at = self.told_at = time.monotonic()
         self.step = self.saved_step = 0
         self.seconds = self.timed_seconds = 0.0
-        self.skipped_steps = self.skipped_in_a_row = 0
+        self.skipped_steps = 0
+        self.skipped_lately: deque[bool] = deque(maxlen=AMONG)
         self.evaluated_step = 0
         self.best_step: int | None = None
         self.best: dict[str, float] = {}
@@ -178,8 +181,9 @@ class _Loop:
             if row.culprit is not None and not skipped:
                 self._fail_at(step, row.culprit)
             self._count(step, line)
-            if self.skipped_in_a_row >= MOST_SKIPPED:
-                self._fail_at(step, f"{row.culprit}, skipped {MOST_SKIPPED} times in a row,")
+            if sum(self.skipped_lately) >= MOST_SKIPPED:
+                many = f"skipped {MOST_SKIPPED} times in {len(self.skipped_lately)} steps,"
+                self._fail_at(step, f"{row.culprit}, {many}")
         if self.seconds - self.timed_seconds >= 1.0 or self.timed_seconds == 0.0:
             self.timed_seconds = self.seconds
             self.run.append_timing(self.step, self.seconds)
@@ -195,7 +199,7 @@ class _Loop:
         """Look at one step's row for the goal, and for a skipped step."""
         skipped = "skipped" in row
         self.skipped_steps += skipped
-        self.skipped_in_a_row = self.skipped_in_a_row + 1 if skipped else 0
+        self.skipped_lately.append(skipped)
         self.goals.update(step, row)
 
     def _append(self, step: int, row: Mapping[str, float]) -> None:

@@ -6,12 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
+from torch.func import functional_call
 from torch.nn import functional as F
 
 from rda.catalogue import build
+from rda.training.noise import Noise
 
 if TYPE_CHECKING:
     from rda.training.record import Record
+
+RECURRENT = "weight_hh_l0"
+"""The unit's parameter that is multiplied with its last output."""
 
 
 class SequenceModel(nn.Module):
@@ -64,7 +69,12 @@ class SequenceModel(nn.Module):
             nn.init.xavier_uniform_(self.encoder.weight)
 
     def forward(
-        self, input: Tensor, state: Any = None, *, lengths: Tensor | None = None
+        self,
+        input: Tensor,
+        state: Any = None,
+        *,
+        lengths: Tensor | None = None,
+        noise: Noise | None = None,
     ) -> tuple[Tensor, Any]:
         """The prediction for each answer, and the state after the last step.
 
@@ -72,6 +82,7 @@ class SequenceModel(nn.Module):
             input: (time, batch, features), or (time, batch) of symbols.
             state: the state to start from, as the unit takes it; None for a new sequence.
             lengths: (batch), how long each sequence is; None where all end at the last step.
+            noise: what a step of training hides.
 
         Returns:
             Predictions, (time, batch, answers) where the task reads every step, otherwise
@@ -81,13 +92,23 @@ class SequenceModel(nn.Module):
         # Every unit is causal, so what stands beyond a sequence's end cannot reach its answer.
         if self.reads_every_step and lengths is not None:
             raise ValueError("lengths should be None for a model that answers at every step")
-        output, state = self.unit(self.encode(input), state)
-        if self.reads_every_step:
-            return self.readout(output), state
-        if lengths is None:
-            return self.readout(output[-1]), state
-        rows = torch.arange(output.shape[1], device=output.device)
-        return self.readout(output[lengths - 1, rows]), state
+        output, state = self._run(self.encode(input), state, noise)
+        if not self.reads_every_step:
+            rows = torch.arange(output.shape[1], device=output.device)
+            output = output[-1] if lengths is None else output[lengths - 1, rows]
+        return self.readout(output if noise is None else noise.on_outputs(output)), state
+
+    def _run(self, input: Tensor, state: Any, noise: Noise | None) -> Any:
+        if noise is None or noise.weights is None:
+            return self.unit(input, state)
+        weights = noise.on_weights(self.recurrent_weights)
+        return functional_call(self.unit, {RECURRENT: weights}, (input, state))
+
+    @property
+    def recurrent_weights(self) -> Tensor:
+        """What the unit multiplies its last output with."""
+        weights: Tensor = getattr(self.unit, RECURRENT)
+        return weights
 
     def encode(self, input: Tensor) -> Tensor:
         """What the unit reads: symbols embedded or one-hot, numbers as they are."""

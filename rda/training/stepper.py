@@ -17,6 +17,7 @@ from rda.tasks import Batch, Part, Source
 from rda.training.clipping import Clipping
 from rda.training.cuda_graph import CudaGraph
 from rda.training.model import SequenceModel
+from rda.training.noise import Noise, draw_noise
 from rda.training.team import ALONE, Order, Team
 from rda.training.text_model import TextModel
 
@@ -133,20 +134,30 @@ class Stepper:
         batch = self.source.batch(self.generator, self.recipe.batch_size)
         self._set_learning_rate()
         with self.team.listening():
-            row, *parts = self._update_quickly(batch, _state_tensors(carried))
+            row, *parts = self._update_quickly(batch, self._noise(batch), _state_tensors(carried))
         self._rows[self._filled] = row
         self._filled += 1
         self.steps_done += 1
         if self.task.carries_state:
             self.state = _state_from(parts)
 
-    def _update_quickly(self, batch: Batch, carried: Sequence[Tensor]) -> Sequence[Tensor]:
+    def _noise(self, batch: Batch) -> Noise:
+        read = batch.input.shape[:2] if self.task.reads_every_step else batch.input.shape[1:2]
+        outputs = (*read, self.recipe.hidden_size)
+        return draw_noise(self.recipe, self.steps_done, outputs, self.model.recurrent_weights)
+
+    def _update_quickly(
+        self, batch: Batch, noise: Noise, carried: Sequence[Tensor]
+    ) -> Sequence[Tensor]:
         """On a GPU launching a step takes longer than running it: soon a CUDA graph is replayed."""
         tensors = [tensor for tensor in batch if tensor is not None]
-        count = len(tensors)
+        drawn = len(tensors)
+        tensors += noise.tensors()
+        known = len(tensors)
 
         def update(*tensors: Tensor) -> Sequence[Tensor]:
-            return self._update(Batch(*tensors[:count]), tensors[count:])
+            now = noise.with_tensors(tensors[drawn:known])
+            return self._update(Batch(*tensors[:drawn]), now, tensors[known:])
 
         # The first batch of a stream carries no state, so the recording does not fit it.
         if self.task.carries_state and not carried:
@@ -161,15 +172,15 @@ class Stepper:
             self._graph_of_step = CudaGraph(update, [*tensors, *carried])
         return self._graph_of_step(*tensors, *carried)
 
-    def _update(self, batch: Batch, carried: Sequence[Tensor]) -> Sequence[Tensor]:
+    def _update(self, batch: Batch, noise: Noise, carried: Sequence[Tensor]) -> Sequence[Tensor]:
         """The metrics of one step, and the state after its last time step."""
         self.optimiser.zero_grad()
         if self.team.size == self.accumulate == 1:
-            loss, losses, score, state = self._forward(batch, _state_from(carried))
+            loss, losses, score, state = self._forward(batch, _state_from(carried), noise=noise)
             objective = losses.sum() if self.recipe.reduction == "sum" else loss
             (objective * self.clipping.scale).backward()
         else:
-            loss, score, state = self._differentiate_in_pieces(batch, carried)
+            loss, score, state = self._differentiate_in_pieces(batch, noise, carried)
         gradients = [p.grad for p in self.parameters.values() if p.grad is not None]
         culprit = self._first_not_finite(loss, gradients)
         broken = (culprit > 0).float()
@@ -183,7 +194,7 @@ class Stepper:
         return row, *self._state_to_carry(state, carried)
 
     def _differentiate_in_pieces(
-        self, batch: Batch, carried: Sequence[Tensor]
+        self, batch: Batch, noise: Noise, carried: Sequence[Tensor]
     ) -> tuple[Tensor, Tensor, Any]:
         """The gradients of the whole batch from this member's rows, some of them at a time.
 
@@ -200,7 +211,9 @@ class Stepper:
             before = [part[:, rows.start - mine.start : rows.stop - mine.start] for part in carried]
             last = rows is pieces[-1]
             with nullcontext() if last else self.team.without_reducing(self._together):
-                loss, _, score, state = self._forward(some, _state_from(before), self._together)
+                loss, _, score, state = self._forward(
+                    some, _state_from(before), self._together, noise.of_rows(rows)
+                )
                 share = self.source.answers(some.target) / answers
                 objective = loss * share * (whole if self.recipe.reduction == "sum" else 1)
                 (objective * self.team.size * self.clipping.scale).backward()
@@ -228,10 +241,16 @@ class Stepper:
         return [torch.where(skipped, *both) for both in zip(before, parts, strict=True)]
 
     def _forward(
-        self, batch: Batch, state: Any, model: nn.Module | None = None
+        self,
+        batch: Batch,
+        state: Any,
+        model: nn.Module | None = None,
+        noise: Noise | None = None,
     ) -> tuple[Tensor, Tensor, Tensor, Any]:
         with self._precision():
-            prediction, state = (model or self.model)(batch.input, state, lengths=batch.lengths)
+            prediction, state = (model or self.model)(
+                batch.input, state, lengths=batch.lengths, noise=noise
+            )
         prediction = prediction.float()
         losses = self.source.losses(prediction, batch.target)
         loss = losses.mean()

@@ -96,12 +96,13 @@ def test_a_recorded_step_is_the_step(unit, precision):
     assert losses[0] == losses[1]
 
 
-def test_a_stream_is_carried_through_recorded_steps():
+@pytest.mark.parametrize("changes", [{}, {"dropout": 0.2, "weight_dropout": 0.3}], ids=["", "drop"])
+def test_a_stream_is_carried_through_recorded_steps(changes):
     text = torch.randint(97, 123, (60_000,), generator=torch.Generator().manual_seed(0))
     files = {"enwik8": bytes(text.tolist())}
     settings = small_settings("wikipedia", "RDA-exp-tanh")
     task: Any = settings.task
-    settings = replace(settings, task=replace(task, characters=60_000))
+    settings = with_changes(replace(settings, task=replace(task, characters=60_000)), changes)
     losses = []
     for warm_up in (3, 10**6):
         stepper = build_stepper(settings, torch.device("cuda"), files=files)

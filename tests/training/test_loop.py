@@ -269,7 +269,7 @@ class TestTraining:
         """The losses of truncated segments are those of one pass through them all."""
         settings = TINY_RUNS["wikipedia"]
         files = {"enwik8": bytes(i * i % 7 + 97 for i in range(2000))}
-        recipe = replace(settings.recipe, learning_rate=1e-30)
+        recipe = replace(TINY, learning_rate=1e-30)
         stepper = build_stepper(replace(settings, recipe=recipe), torch.device("cpu"), files=files)
         for _ in range(5):
             stepper.step()

@@ -60,6 +60,8 @@ class TestSchedule:
             ({"adam_beta1": 1.0}, "adam_beta1 should be 0 or more and below 1"),
             ({"adam_beta2": -0.1}, "adam_beta2 should be 0 or more and below 1"),
             ({"weight_decay": -1.0}, "weight_decay should be 0 or more"),
+            ({"dropout": 1.0}, "dropout should be 0 or more and below 1"),
+            ({"weight_dropout": -0.1}, "weight_dropout should be 0 or more and below 1"),
             ({"gru_gate_bias": math.inf}, "gru_gate_bias should be finite"),
         ],
     )
@@ -204,6 +206,51 @@ def test_matrices_decay_and_biases_do_not():
     assert before["unit.initial_average"].any()
 
 
+class TestDropout:
+    def stepper(self, name, **changes):
+        recipe = replace(TINY, hidden_size=400, **changes)
+        return build_stepper(replace(TINY_RUNS[name], recipe=recipe), CPU, files=TEXT)
+
+    @pytest.mark.parametrize("name", ["addition", "wikipedia"])
+    def test_a_step_hides_a_share_of_what_the_readout_sees(self, name):
+        stepper = self.stepper(name, dropout=0.25)
+        seen = []
+        stepper.model.readout.register_forward_pre_hook(lambda module, given: seen.append(*given))
+        for _ in range(2):
+            stepper.step()
+            stepper.fetch()
+        stepper.evaluate("validation")
+        zeros = [(each == 0).float().mean().item() for each in seen]
+        # Four standard deviations of the share of at least 4 x 400 values.
+        assert zeros[:2] == pytest.approx([0.25] * 2, abs=4 * (0.25 * 0.75 / 1600) ** 0.5)
+        assert not torch.equal(seen[0] == 0, seen[1] == 0)
+        assert zeros[2:] == [0.0] * len(zeros[2:])
+
+    def test_what_is_kept_is_larger_by_what_is_hidden(self):
+        stepper = self.stepper("addition", dropout=0.5, weight_dropout=0.2)
+        batch = stepper.source.batch(stepper.generator, 4)
+        noise = stepper._noise(batch)
+        ones = torch.ones(4, 400)
+        assert set(noise.on_outputs(ones).unique().tolist()) == {0.0, 2.0}
+        assert set(noise.on_weights(torch.ones(1200, 400)).unique().tolist()) == {0.0, 1.25}
+
+    @pytest.mark.parametrize("unit", ["RDA-exp-tanh", "RWA", "LSTM", "GRU"])
+    def test_weights_that_are_left_out_of_a_step_get_no_gradient(self, unit):
+        recipe = replace(TINY, weight_dropout=0.3)
+        stepper = build_stepper(replace(TINY_RUNS["addition"], unit=unit, recipe=recipe), CPU)
+        kept = stepper._noise(stepper.source.batch(stepper.generator, 4)).weights
+        stepper.step()
+        assert torch.equal(stepper.model.recurrent_weights.grad != 0, kept)
+
+    def test_another_seed_hides_others(self):
+        drawn = [self.stepper("addition", dropout=0.5, seed=seed) for seed in (0, 0, 1)]
+        one, same, other = (
+            stepper._noise(stepper.source.batch(stepper.generator, 4)).outputs for stepper in drawn
+        )
+        assert torch.equal(one, same)
+        assert not torch.equal(one, other)
+
+
 def test_the_gates_of_a_gru_start_where_the_recipe_says():
     recipe = replace(TINY, gru_gate_bias=1.0)
     with pytest.raises(ValueError, match="gru_gate_bias goes with the unit GRU"):
@@ -308,4 +355,12 @@ class TestSkipping:
         steps = range(5, 500)
         status = run_once(tmp_path / "run", with_steps(settings, 500), prepare=self.poison(*steps))
         assert (status.state, status.step) == (FAILED, 4 + MOST_SKIPPED)
-        assert "skipped 100 times in a row" in status.reason
+        assert f"skipped 100 times in {status.step} steps" in status.reason
+
+    def test_every_other_step_ends_the_run_too(self, tmp_path):
+        """A run of text went on like this for 20,000 steps, at a loss of 14 bits."""
+        settings = replace(TINY_RUNS["addition"], recipe=replace(TINY, not_finite="skip"))
+        steps = range(300, 900, 2)
+        status = run_once(tmp_path / "run", with_steps(settings, 900), prepare=self.poison(*steps))
+        assert (status.state, status.step) == (FAILED, 300 + 2 * (MOST_SKIPPED - 1))
+        assert "skipped 100 times in 200 steps" in status.reason

@@ -16,14 +16,14 @@ TEXT = {"enwik8": bytes((7 * i * i + i // 3) % 11 + 97 for i in range(3000))}
 TINY_RUNS = {
     "addition": RunSettings(Addition(length=6), "RDA-exp-tanh", TINY),
     "classify-length": RunSettings(
-        ClassifyLength(longest=9), "RWA", replace(TINY, learn_initial_state=True)
+        ClassifyLength(longest=9), "RWA", replace(TINY, learn_initial_state=True, dropout=0.25)
     ),
     "multicopy": RunSettings(MultiCopy(copies=2, symbols=2, alphabet=3), "GRU", TINY),
     "copy": RunSettings(Copy(symbols=2, alphabet=3, delay=4), "LSTM", TINY),
     "wikipedia": RunSettings(
         Wikipedia(segment=7, embedding=3, characters=2000, evaluation_streams=3),
         "RDA-sigmoid-id",
-        replace(TINY, evaluate_every=4),
+        replace(TINY, evaluate_every=4, dropout=0.3, weight_dropout=0.2),
     ),
 }
 
