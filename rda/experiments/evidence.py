@@ -200,9 +200,9 @@ class Evidence:
         """The runs of one unit in one variant of a study, beside the published number."""
         names = [default_name(variant.settings(unit, seed)) for seed in study.seeds_of()]
         table = find_table(variant.task)
-        published = None if table is None else table.published[unit]
+        assert table is not None
         runs = [self.plan[name] for name in names]
-        return _cell(variant.task, unit, "goal_step", published, runs)
+        return _cell(variant.task, unit, table.measure, table.published[unit], runs)
 
     def cost_left(self, experiment: str) -> tuple[float, int]:
         """Seconds that the missing runs of an experiment will take, and how many cannot be told.

@@ -19,10 +19,13 @@ class Variant:
     task: str
     changes: Mapping[str, Any]
     units: tuple[str, ...] = COMPARED
+    called: str = ""
 
     @property
     def label(self) -> str:
         """The changed settings in words."""
+        if self.called:
+            return self.called
         parts = (f"{name.replace('_', ' ')} {value}" for name, value in self.changes.items())
         return ", ".join(parts)
 
@@ -49,30 +52,61 @@ class Study:
 OTHER_LOSS = {"addition": "sum", "classify-length": "sum", "multicopy": "mean", "copy": "mean"}
 """The reduction that we did not choose."""
 TASKS = tuple(OTHER_LOSS)
+FROM_ZERO = {"classify-length": {"initial_state_deviation": 0.0}}
+"""Studies that were made before the learned state of this task started from random values."""
+FROM_RANDOM = {"learn_initial_state": True, "initial_state_deviation": 1.7}
+EPOCH = 2812
+"""Steps in which the 128 streams of Wikipedia are read once."""
+
+
+def wikipedia(words: str, epochs: int = 10, **changes: Any) -> Variant:
+    """A recipe for Table 7, tried on one unit; with fewer epochs the schedule is as short."""
+    if epochs != 10:
+        steps = epochs * EPOCH
+        changes |= {"schedule_steps": steps, "steps": steps, "evaluate_every": steps // 2}
+    return Variant("wikipedia", changes, ("RDA-exp-tanh",), f"{words}, {epochs} epochs")
+
 
 STUDIES = (
     Study(
         "study-loss",
         "The other loss: a sum for single answers, a mean for the copy tasks",
         tuple(
-            Variant(task, {"reduction": reduction}, LEARNS_COPY if task == "copy" else COMPARED)
+            Variant(
+                task,
+                {"reduction": reduction, **FROM_ZERO.get(task, {})},
+                LEARNS_COPY if task == "copy" else COMPARED,
+            )
             for task, reduction in OTHER_LOSS.items()
         ),
     ),
     Study(
         "study-gru",
         "Gates of the GRU that start at 1, as in TensorFlow 1",
-        tuple(Variant(task, {"gru_gate_bias": 1.0}, ("GRU",)) for task in TASKS),
+        tuple(
+            Variant(task, {"gru_gate_bias": 1.0, **FROM_ZERO.get(task, {})}, ("GRU",))
+            for task in TASKS
+        ),
     ),
     Study(
         "study-start",
         "Where a sequence starts: not learned, or learned from random values",
         (
-            Variant("classify-length", {"learn_initial_state": False}),
+            Variant(
+                "classify-length", {"learn_initial_state": False, "initial_state_deviation": 0.0}
+            ),
             Variant("classify-length", {"initial_state_deviation": 0.1}),
-            Variant("classify-length", {"initial_state_deviation": 1.7}),
             Variant("copy", {"learn_initial_state": True}, RDAS),
+            Variant("addition", FROM_RANDOM, (*RDAS, "RWA", "GRU")),
+            Variant("multicopy", FROM_RANDOM, (*RDAS, "GRU", "LSTM")),
+            Variant("copy", FROM_RANDOM, LEARNS_COPY),
         ),
+    ),
+    Study(
+        "study-zero",
+        "Classify length from a learned state that is zero at first",
+        (Variant("classify-length", FROM_ZERO["classify-length"]),),
+        seeds=5,
     ),
     Study(
         "study-copy",
@@ -115,5 +149,21 @@ STUDIES = (
         ),
         seeds=1,
         first_seed=101,  # dies at step 5,621
+    ),
+    Study(
+        "study-wikipedia",
+        "The recipe of Table 7: learning rates, and what keeps a unit from learning by heart",
+        (
+            wikipedia("learning rate 0.001", 2, learning_rate=0.001),
+            wikipedia("learning rate 0.002", 2, learning_rate=0.002),
+            wikipedia("learning rate 0.004", 2, learning_rate=0.004),
+            wikipedia("learning rate 0.004", learning_rate=0.004),
+            wikipedia("no dropout", 4),
+            wikipedia("weight dropout 0.1", 4, weight_dropout=0.1),
+            wikipedia("weight dropout 0.3", 4, weight_dropout=0.3),
+            wikipedia("weight dropout 0.3, dropout 0.2", 4, weight_dropout=0.3, dropout=0.2),
+            wikipedia("weight decay 0.1", 4, weight_decay=0.1),
+        ),
+        seeds=1,
     ),
 )

@@ -41,7 +41,7 @@ def _lines(paper: Reproduction) -> Iterator[str]:
         highest = "" if row.highest is None else f"{row.highest:.1f}"
         yield table_row(row.unit, str(row.length), row.cell.text, highest)
     yield from ("", "## What the paper leaves open", "")
-    yield "| task | settings | steps to the goal | distance | as chosen |"
+    yield "| task | settings | ours | distance | as chosen |"
     yield "|---|---|---|---:|---:|"
     for _, readings in paper.studies:
         for reading in readings:

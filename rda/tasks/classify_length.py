@@ -31,7 +31,8 @@ class ClassifyLength(Task):
 
     @classmethod
     def full(cls) -> Preset:
-        return Preset(cls(), Recipe(learn_initial_state=True))
+        recipe = Recipe(learn_initial_state=True, initial_state_deviation=1.7)
+        return Preset(cls(), recipe)
 
     @classmethod
     def small(cls) -> Preset:

@@ -53,8 +53,19 @@ class Wikipedia(Task):
 
     @classmethod
     def full(cls) -> Preset:
-        recipe = Recipe(hidden_size=1800, batch_size=128, evaluate_every=1000)
-        return Preset(cls(), recipe, Limits(steps=28_000))
+        steps = 28_000  # some ten epochs
+        recipe = Recipe(
+            hidden_size=1800,
+            batch_size=128,
+            learning_rate=0.002,
+            schedule="cosine",
+            warmup_steps=500,
+            schedule_steps=steps,
+            clip_norm=0.5,
+            precision="bfloat16",
+            evaluate_every=2000,
+        )
+        return Preset(cls(), recipe, Limits(steps=steps))
 
     @classmethod
     def small(cls) -> Preset:

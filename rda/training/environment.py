@@ -59,7 +59,8 @@ def _git() -> dict[str, Any] | None:
         return None
     try:
         commit = _ask_git(package, "rev-parse", "HEAD")
-        return {"commit": commit, "dirty": bool(_ask_git(package, "status", "--porcelain"))}
+        changed = _ask_git(package, "status", "--porcelain", ".")
+        return {"commit": commit, "dirty": bool(changed)}
     except (OSError, subprocess.SubprocessError):
         return None
 
