@@ -74,8 +74,9 @@ is the weekly CO2 of Mauna Loa that comes with statsmodels:
 AGAIN = """\
 ## again
 
-Runs of `paper` that were trained a second time from the settings in their records, on the same kind of
-GPU. Sums over a batch may be taken in another order, so that a second run is not the first to the bit.
+Runs of `paper` that were trained a second time from the settings in their records, on the same
+kind of GPU. Sums over a batch may be taken in another order, so that a second run is not the first
+to the bit.
 """
 VERSIONS = ("torch", "python", "rda")
 MODEL_IN_README = """\
