@@ -1,7 +1,9 @@
 """All runs in the terminal: one live table, and a line for each run that ends."""
 
 import time
+import tomllib
 from collections.abc import Sequence
+from functools import cache
 
 from rich.table import Table
 
@@ -62,8 +64,10 @@ class Board(LiveBoard):
         return f"{_ended(runs)} of {len(runs)} runs have ended in {spent}{failed}."
 
     def _title(self, runs: Sequence[Followed]) -> str:
-        spent = clock_time(time.monotonic() - self._started)
-        return f"{_ended(runs)} of {len(runs)} runs ended after {spent}"
+        spent = time.monotonic() - self._started
+        done = sum(map(_share_done, runs)) / len(runs)
+        left = f", at most about {clock_time(spent * (1 - done) / done)} left" if done else ""
+        return f"{_ended(runs)} of {len(runs)} runs ended after {clock_time(spent)}{left}"
 
     def _table(self, runs: Sequence[Followed], now: float) -> Table:
         table = Table(box=None, pad_edge=False, title=self._title(runs))
@@ -76,7 +80,7 @@ class Board(LiveBoard):
         for run in shown[:most]:
             step = rate = ""
             if run.status is not None:
-                step = f"{run.status.step:,}"
+                step = f"{run.status.step:,} of {_most_steps(run.assignment.settings):,}"
                 rate = f"{run.status.step / run.status.seconds:.3g}" if run.status.seconds else ""
             table.add_row(run.name, _state(run, now), step, rate)
         if len(shown) > most:
@@ -89,6 +93,20 @@ def _state(run: Followed, now: float) -> str:
         return "waiting"
     silent = now - run.news_at
     return RUNNING if silent < SECONDS_WITHOUT_NEWS else f"no news for {clock_time(silent)}"
+
+
+def _share_done(run: Followed) -> float:
+    """Of its steps; a run that comes to its goal is done sooner."""
+    if run.outcome is not None:
+        return 1.0
+    if run.status is None or not run.news_at:
+        return 0.0
+    return run.status.step / _most_steps(run.assignment.settings)
+
+
+@cache
+def _most_steps(settings: str) -> int:
+    return int(tomllib.loads(settings)["limits"]["steps"])
 
 
 def _ended(runs: Sequence[Followed]) -> int:
