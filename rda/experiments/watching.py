@@ -5,9 +5,10 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
 
-from rich.console import Console
+from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table
+from rich.text import Text
 
 from rda.experiments.plan import Planned, SecondsPerStep
 from rda.experiments.schedule import Working
@@ -41,6 +42,10 @@ class LiveBoard:
         if self._console.is_terminal:
             self._live.stop()
 
+    def _show(self, title: str, table: Table) -> None:
+        # Not the table's own title, which would be wrapped to the width of the table.
+        self._live.update(Group(Text(title), table), refresh=True)
+
     def say(self, line: str) -> None:
         """Print a line above the table."""
         self._console.print(line, markup=False, highlight=False, soft_wrap=True)
@@ -68,7 +73,7 @@ class Board(LiveBoard):
         self._waiting = self._waiting[len(self._waiting) - waiting :] if waiting else []
         now = time.monotonic()
         if self._console.is_terminal:
-            self._live.update(self._table(working, now), refresh=True)
+            self._show(self._progress(working, now), self._table(working))
         elif now - self._told_at >= SECONDS_BETWEEN_LINES:
             self._told_at = now
             steps = ", ".join(f"{one.run.name} {_step(one)}" for one in working)
@@ -103,8 +108,8 @@ class Board(LiveBoard):
             text += f", budget {clock_time(max(self._deadline - now, 0))}"
         return text
 
-    def _table(self, working: Sequence[Working], now: float) -> Table:
-        table = Table(box=None, pad_edge=False, title=self._progress(working, now))
+    def _table(self, working: Sequence[Working]) -> Table:
+        table = Table(box=None, pad_edge=False)
         for name in ("run", "step", "expected", "steps/s"):
             table.add_column(name, justify="left" if name == "run" else "right")
         for one in working:

@@ -25,7 +25,7 @@ class Board(LiveBoard):
         """Draw the table, or print a line where that is due."""
         now = time.monotonic()
         if self._console.is_terminal:
-            self._live.update(self._table(runs, now), refresh=True)
+            self._show(self._title(runs), self._table(runs, now))
         elif now - self._told_at >= SECONDS_BETWEEN_LINES:
             self._told_at = now
             working = [run for run in runs if run.outcome is None and run.news_at]
@@ -70,7 +70,7 @@ class Board(LiveBoard):
         return f"{_ended(runs)} of {len(runs)} runs ended after {clock_time(spent)}{left}"
 
     def _table(self, runs: Sequence[Followed], now: float) -> Table:
-        table = Table(box=None, pad_edge=False, title=self._title(runs))
+        table = Table(box=None, pad_edge=False)
         for name in ("run", "state", "step", "steps/s"):
             table.add_column(name, justify="left" if name in ("run", "state") else "right")
         shown = sorted(
