@@ -58,8 +58,6 @@ class Team:
 
     rank: int = 0
     size: int = 1
-    orders: Any = None
-    """The group in which the leader says what comes next; None for a process alone."""
 
     @property
     def leads(self) -> bool:
@@ -74,13 +72,13 @@ class Team:
         """Of the leader: say what all do next. Nobody hears a process alone."""
         if self.size > 1 and self.leads:
             with self.listening():
-                dist.broadcast(torch.tensor([order, step]), 0, group=self.orders)
+                dist.broadcast(torch.tensor([order, step]), 0)
 
     def hear(self) -> tuple[Order, int]:
         """Of the others: what the leader says."""
         said = torch.zeros(2, dtype=torch.int64)
         with self.listening():
-            dist.broadcast(said, 0, group=self.orders)
+            dist.broadcast(said, 0)
         return Order(int(said[0])), int(said[1])
 
     def total(self, values: Tensor) -> Tensor:
@@ -96,7 +94,7 @@ class Team:
             return dict(tensors or {})
         packed = [checkpoint.pack(tensors, {})] if tensors is not None else [b""]
         with self.listening():
-            dist.broadcast_object_list(packed, 0, group=self.orders)
+            dist.broadcast_object_list(packed, 0)
         return dict(tensors) if tensors is not None else checkpoint.unpack(packed[0])[0]
 
     def gathered(self, parts: Sequence[Tensor], dim: int) -> list[Tensor]:
@@ -105,7 +103,7 @@ class Team:
             return list(parts)
         found: list[Any] = [None] * self.size
         with self.listening():
-            dist.all_gather_object(found, [part.cpu() for part in parts], group=self.orders)
+            dist.all_gather_object(found, [part.cpu() for part in parts])
         whole = [torch.cat(some, dim) for some in zip(*found, strict=True)]
         return [one.to(part.device) for one, part in zip(whole, parts, strict=True)]
 
@@ -148,9 +146,8 @@ def team() -> Team:
         return ALONE
     limit = timedelta(seconds=_seconds())
     patience = timedelta(seconds=max(_seconds(), SECONDS))  # processes do not start at once
-    on_gpu = torch.cuda.is_available()
-    if on_gpu:
-        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    if torch.cuda.is_available():
+        torch.cuda.set_device(_gpu_of_member())
     try:
         store, rank, size = next(iter(rendezvous("env://", timeout=patience)))
         # The store outlives processes that are started again: they must not find the addresses of
@@ -159,13 +156,10 @@ def team() -> Team:
         met = PrefixStore(f"start {start}", store)
         met.set(f"here {rank}", "")
         met.wait([f"here {other}" for other in range(size)], patience)
-        dist.init_process_group(
-            "nccl" if on_gpu else "gloo", timeout=limit, rank=rank, world_size=size, store=met
-        )
-        orders = dist.new_group(backend="gloo", timeout=limit) if on_gpu else None
+        dist.init_process_group(_backend(), timeout=limit, rank=rank, world_size=size, store=met)
     except (RuntimeError, ValueError) as error:
         raise TeamError(f"the processes did not find each other: {_first_line(error)}") from error
-    return Team(dist.get_rank(), dist.get_world_size(), orders)
+    return Team(dist.get_rank(), dist.get_world_size())
 
 
 class Leadership:
@@ -191,10 +185,22 @@ def leadership(members: Team) -> Iterator[Leadership]:
 
 
 def device_of_member(name: str) -> str:
-    """The device of this name; of several processes on one machine each takes a GPU of its own."""
+    """The device of this name; of several processes on one machine each takes a GPU of its own, as
+    long as there are enough."""
     if name in ("auto", "cuda") and torch.cuda.is_available() and "LOCAL_RANK" in os.environ:
-        return f"cuda:{os.environ['LOCAL_RANK']}"
+        return f"cuda:{_gpu_of_member()}"
     return name
+
+
+def _gpu_of_member() -> int:
+    return int(os.environ["LOCAL_RANK"]) % torch.cuda.device_count()
+
+
+def _backend() -> str:
+    """NCCL for what is on GPUs, unless processes share one, which NCCL refuses."""
+    here = int(os.environ.get("LOCAL_WORLD_SIZE", os.environ["WORLD_SIZE"]))
+    enough = 0 < here <= torch.cuda.device_count()
+    return "cpu:gloo,cuda:nccl" if enough and torch.cuda.is_available() else "gloo"
 
 
 def _seconds() -> float:
