@@ -6,11 +6,14 @@ import pytest
 
 from rda.experiments.plan import make_plan
 from rda.experiments.schedule import Schedule
-from rda.experiments.sharing import shared_gpu
+from rda.experiments.sharing import WORKERS, shared_gpu
+from rda.scale.assignment import Assignment
+from rda.scale.sharing import gpu_share
 from rda.settings import Limits
 from rda.training import running
 from rda.training.record import Record
 from rda.training.settings import default_name, full_settings, small_settings, with_changes
+from rda.training.settings_file import to_toml
 from rda.training.status import FAILED
 
 
@@ -54,3 +57,15 @@ def test_a_sudden_gradient_does_not_end_the_run(tmp_path, changes):
     assert status.state != FAILED, status.reason
     _, losses = Record(tmp_path / "run").curve("loss")
     assert max(losses[-100:]) < 0.1
+
+
+def test_a_node_measures_the_share_of_a_gpu_that_a_run_takes(monkeypatch):
+    def share(settings):
+        return gpu_share(Assignment("run", to_toml(settings), "runs", device="cuda"))
+
+    small = small_settings("multicopy", "RDA-exp-tanh")
+    monkeypatch.delenv("CUDA_MPS_PIPE_DIRECTORY", raising=False)
+    assert share(small) == 1.0  # without the service kernels of two processes take turns
+    monkeypatch.setenv("CUDA_MPS_PIPE_DIRECTORY", "somewhere")
+    assert share(full_settings("wikipedia", "RDA-exp-tanh")) == 1.0  # it fills the GPU
+    assert 1 / WORKERS <= share(small) < 1.0
