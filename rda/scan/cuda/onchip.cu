@@ -303,14 +303,19 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
 
   float d_hidden = state.first();
   bool was_running = false;
-  UnitGradient::Values<1> values[2];
-  const auto fetch = [&](UnitGradient::Values<1>& into, int i) {
+  // Values are loaded a whole step before their factors are computed, and factors while other blocks'
+  // parts of dh are on their way. The values of two steps are not loaded at the same time: the
+  // compiler counts loads together, and would wait for the last ones too.
+  UnitGradient::Values<1> values;
+  const auto fetch = [&](int i) {
     const int t = sizes.backward_time(i);
-    UnitGradient::fetch(into, unit_memory, active && i < sizes.time, t, sizes.time_before(t), length,
+    UnitGradient::fetch(values, unit_memory, active && i < sizes.time, t, sizes.time_before(t), length,
                         sizes.batch, row, unit);
   };
-  fetch(values[0], 0);
-  fetch(values[1], 1);
+  fetch(0);
+  UnitGradient::Factors factors = state.factors(values, 0);
+  __syncwarp();
+  fetch(1);
 
   const auto receive = [&](int buffer, int i) {
     barrier_wait(arrived + 8 * buffer, (i >> 1) & 1);
@@ -320,13 +325,13 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
     for (int source = 1; source < CLUSTER; ++source) total += shared.parts[buffer][source][lane][warp];
     if (was_running) d_hidden = state.carried() + total;
   };
-  const auto step = [&](auto parity, int i) {
-    constexpr int buffer = decltype(parity)::value;
+  for (int i = 0;; ++i) {
+    const int buffer = i & 1;
     if (i > 0) receive(buffer ^ 1, i - 1);
     const int t = sizes.backward_time(i);
     const bool running = t < length;
     float d_gates[GATES];
-    state.step(values[buffer], 0, d_hidden, running, d_gates);
+    state.step(factors, d_hidden, running, d_gates);
 #pragma unroll
     for (int gate = 0; gate < GATES; ++gate)
       store_operand(shared.gates[buffer] + warp * PITCH(OWN_GATES), gate * OWN + lane, d_gates[gate]);
@@ -349,11 +354,10 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
     }
     UnitGradient::record(alone(state), unit_memory, active, t, sizes.batch, row, unit);
     was_running = running;
-    fetch(values[buffer], i + 2);
-  };
-  for (int i = 0; i < sizes.time; i += 2) {
-    step(Constant<0>{}, i);
-    if (i + 1 < sizes.time) step(Constant<1>{}, i + 1);
+    if (i + 1 == sizes.time) break;
+    factors = state.factors(values, 0);
+    __syncwarp();  // or the compiler would start these loads while earlier ones are still needed, and wait
+    fetch(i + 2);
   }
   receive((sizes.time - 1) & 1, sizes.time - 1);
   state.finish(unit_memory, active, d_hidden, row, unit);
