@@ -420,10 +420,9 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(CHA
 #pragma unroll
       for (int which = 0; which < 2; ++which)
 #pragma unroll
-        for (int k = 0; k < WIDE; ++k) {
-          const UnitGradient::Factors factors = states[which][k].factors(values[which], k);
-          states[which][k].step(factors, d_hidden[which][k], t < length[which], d_gates[which][k]);
-        }
+        for (int k = 0; k < WIDE; ++k)
+          states[which][k].step(states[which][k].factors(values[which], k), d_hidden[which][k], t < length[which],
+                                d_gates[which][k]);
 #pragma unroll
       for (int gate = 0; gate < GATES; ++gate) {
         const int step = here.block * OWN / 16 * GATES + gate;

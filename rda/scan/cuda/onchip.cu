@@ -207,16 +207,21 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
   open_barriers(arrived, 2, bytes);
   send_hidden(state.hidden(), h_row, arrived, rank, lane);
 
-  // Inputs are loaded two steps in advance, because memory takes longer to answer than a step takes.
-  Stored kept[2][INPUTS];
-  const auto fetch = [&](Stored (&into)[INPUTS], int i) {
-    const long long t = sizes.forward_time(i);
-    const Stored* from = input + (t * sizes.batch + row) * INPUTS * H + unit;
+  // Inputs are loaded a whole step before they are taken, which is when the step before theirs ends.
+  // Without a branch, or the compiler would load elsewhere and wait: all threads load some numbers.
+  Stored kept[INPUTS] = {};
+  float x[INPUTS];
+  const auto fetch = [&](int i) {
 #pragma unroll
-    for (int k = 0; k < INPUTS; ++k) into[k] = active && i < sizes.time ? from[k * H] : Stored(0);
+    for (int k = 0; k < INPUTS; ++k) x[k] = pinned(as_float(kept[k]) + 0.0f);
+    __syncwarp();  // or the compiler would start these loads while earlier ones are still needed, and wait
+    const long long t = sizes.forward_time(i < sizes.time ? i : 0);
+    const Stored* from = input + (active ? (t * sizes.batch + row) * INPUTS * H + unit : 0);
+#pragma unroll
+    for (int k = 0; k < INPUTS; ++k) kept[k] = from[k * H];
   };
-  fetch(kept[0], 0);
-  fetch(kept[1], 1);
+  fetch(0);
+  fetch(1);
 
   const auto step = [&](auto parity, int i) {
     constexpr int buffer = decltype(parity)::value, next = buffer ^ 1;
@@ -236,9 +241,7 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
               sum[gate][c];
     }
     __syncthreads();
-    float x[INPUTS], recurrent[GATES];
-#pragma unroll
-    for (int k = 0; k < INPUTS; ++k) x[k] = as_float(kept[buffer][k]);
+    float recurrent[GATES];
 #pragma unroll
     for (int gate = 0; gate < GATES; ++gate) {
       recurrent[gate] = shared.sums[buffer][0][gate][warp][lane];
@@ -251,13 +254,11 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
       send_hidden(state.hidden(), h_row + next * (u32)sizeof(shared.h[0]), arrived + 8 * next, rank, lane);
     if (running) state.carry_on();
     Unit::record(alone(state), unit_memory, active, running, t, sizes.batch, row, unit);
-    __syncwarp();  // or the compiler would start these loads while earlier ones are still needed, and wait
-    fetch(kept[buffer], i + 2);
+    if (i + 1 == sizes.time) return false;
+    fetch(i + 2);
+    return true;
   };
-  for (int i = 0; i < sizes.time; i += 2) {
-    step(Constant<0>{}, i);
-    if (i + 1 < sizes.time) step(Constant<1>{}, i + 1);
-  }
+  for (int i = 0; step(Constant<0>{}, i) && step(Constant<1>{}, i + 1);) i += 2;
   state.finish(unit_memory, active, row, unit);
   cluster_sync();  // no block exits while another one may still write to its shared memory
 }
@@ -303,18 +304,18 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
 
   float d_hidden = state.first();
   bool was_running = false;
-  // Values are loaded a whole step before their factors are computed, and factors while other blocks'
-  // parts of dh are on their way. The values of two steps are not loaded at the same time: the
-  // compiler counts loads together, and would wait for the last ones too.
-  UnitGradient::Values<1> values;
+  // Values are loaded a whole step before their factors are computed, while parts of dh are on their
+  // way. The loads of two steps at once would be waited for together: they share a counter.
+  UnitGradient::Values<1> values = {};
+  UnitGradient::Factors factors;
   const auto fetch = [&](int i) {
+    factors = state.factors(values, 0);
+    __syncwarp();
     const int t = sizes.backward_time(i);
     UnitGradient::fetch(values, unit_memory, active && i < sizes.time, t, sizes.time_before(t), length,
                         sizes.batch, row, unit);
   };
   fetch(0);
-  UnitGradient::Factors factors = state.factors(values, 0);
-  __syncwarp();
   fetch(1);
 
   const auto receive = [&](int buffer, int i) {
@@ -355,8 +356,6 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
     UnitGradient::record(alone(state), unit_memory, active, t, sizes.batch, row, unit);
     was_running = running;
     if (i + 1 == sizes.time) break;
-    factors = state.factors(values, 0);
-    __syncwarp();  // or the compiler would start these loads while earlier ones are still needed, and wait
     fetch(i + 2);
   }
   receive((sizes.time - 1) & 1, sizes.time - 1);

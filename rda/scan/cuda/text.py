@@ -158,7 +158,7 @@ class Layout:
     def prepare(self, structure: str, weights: Mapping[Expression, str]) -> str:
         places = list(self.weights)
         lines = (
-            f"{name} = active ? at.weights[{places.index(each)}][unit] : 0.0f;"
+            f"{name} = {held(f'(active ? at.weights[{places.index(each)}][unit] : 0.0f)')};"
             for each, name in weights.items()
         )
         return function("void", f"prepare(const {structure}& at, bool active, int unit)", lines)
@@ -360,7 +360,8 @@ class _Forward:
     def _start(self) -> str:
         lines = [PLACE]
         for k, part in enumerate(self.of.unit.parts):
-            value = f"active && at.start[{k}] ? at.start[{k}][place] : {number(part.start)}"
+            given = f"active && at.start[{k}] ? at.start[{k}][place]"
+            value = held(f"({given} : {number(part.start)})")
             is_pair = self.layout.kind(part.name) == "Sum"
             value = f"Sum{{{value}, 0.0f}}" if is_pair else value
             lines.append(f"{self.parts[part.name]} = {value};")
