@@ -46,6 +46,7 @@ SIZES = (1, 2, 4)
 ROWS = (32, 16, 8, 4)
 """Batch sizes of one process alone."""
 STEPS_A_TURN = 5
+SECONDS_COMPUTING = 0.005
 CPU = torch.device("cpu")
 
 
@@ -82,10 +83,15 @@ def times_of_steps(stepper: Stepper, seconds: float) -> list[float]:
 
 
 def times_of_reducing(parameters: int, turns: int) -> list[float]:
-    """Seconds that the team takes to add up so many numbers."""
-    numbers, found = torch.ones(parameters), []
+    """Seconds that the team takes to add up so many numbers, each time after some computing.
+
+    Without that, processes that wait for nothing else answer at once, as they never do in a step.
+    """
+    numbers, matrix, found = torch.ones(parameters), torch.rand(256, 256), []
     for _ in range(turns):
-        dist.barrier()
+        computed = time.perf_counter() + SECONDS_COMPUTING
+        while time.perf_counter() < computed:
+            matrix @ matrix
         started = time.perf_counter()
         dist.all_reduce(numbers)
         found.append(time.perf_counter() - started)
@@ -110,7 +116,7 @@ def be_a_member(units: list[int], batch: int, rows: list[int], seconds: float) -
                 entry = found.setdefault(str(size), {"parameters": parameters, "steps": {}})
                 entry["steps"][str(each)] = times
             if members.size > 1:
-                reducing = times_of_reducing(parameters, 20)
+                reducing = times_of_reducing(parameters, 40)
                 if members.leads:
                     entry["reducing"] = reducing
     if members.leads:
@@ -212,9 +218,9 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=BATCH)
     parser.add_argument("--rows", type=int, nargs="+", default=list(ROWS))
     parser.add_argument("--sizes", type=int, nargs="+", default=list(SIZES))
-    parser.add_argument("--rounds", type=int, default=3, help="starts of each number of processes")
-    parser.add_argument("--seconds", type=float, default=2.0, help="of steps for each size")
-    parser.add_argument("--turns", type=int, default=7, help="of torchrun with one process")
+    parser.add_argument("--rounds", type=int, default=5, help="starts of each number of processes")
+    parser.add_argument("--seconds", type=float, default=1.0, help="of steps for each size")
+    parser.add_argument("--turns", type=int, default=5, help="of torchrun with one process")
     parser.add_argument("--steps", type=int, default=300, help="of each of those runs")
     parser.add_argument("--record", action="store_true", help="write results/scaling.json")
     parser.add_argument("--member", action="store_true", help=argparse.SUPPRESS)
