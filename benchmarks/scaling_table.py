@@ -94,20 +94,42 @@ def measured_table(results: dict[str, Any]) -> str:
         "|---|---:|---:|---:|---:|---:|---|---:|",
     ]
     for case in cases:
-        compute, batch, bytes = compute_of(case), case["batch"], BYTES * case["parameters"]
-        alone = case["alone_ms"][str(batch)]
-        start = f"| {case['units']} | {bytes / 1e6:.2f} |"
-        found = compute.at(batch)
+        alone = case["alone_ms"][str(case["batch"])]
+        start = f"| {case['units']} | {BYTES * case['parameters'] / 1e6:.2f} |"
+        found = _compute(case, 1, cores)
         lines.append(f"{start} 1 | {found:.1f} | | {found:.1f} | {spread(alone, 1)} | 1.00 |")
         for size, times in case["teams"].items():
-            share = compute.at(batch / int(size)) * max(1, int(size) / cores)
-            found = share + network.step(bytes, int(size))
-            step = times["step_ms"]
+            share, step = _compute(case, int(size), cores), times["step_ms"]
+            found = _step(case, network, int(size), cores)
             lines.append(
                 f"{start} {size} | {share:.1f} | {times['reducing_ms']['median']:.2f} | "
                 f"{found:.1f} | {spread(step, 1)} | {alone['median'] / step['median']:.2f} |"
             )
     return "\n".join(lines)
+
+
+def accuracy_line(results: dict[str, Any]) -> str:
+    """How the steps of teams by the formula compare with those measured."""
+    network, cores = network_of(results["scaling"]), results["machine"]["cores"]
+    parts = []
+    for case in results["scaling"]:
+        ratios = [
+            _step(case, network, int(size), cores) / times["step_ms"]["median"]
+            for size, times in case["teams"].items()
+        ]
+        said = " and ".join(f"{ratio:.2f}" for ratio in ratios)
+        parts.append(f"{said} at {case['units']} units")
+    return "By the formula, as a part of what was measured: " + ", ".join(parts)
+
+
+def _compute(case: dict[str, Any], processes: int, cores: int) -> float:
+    """Processes that share a core compute one after the other."""
+    return compute_of(case).at(case["batch"] / processes) * max(1, processes / cores)
+
+
+def _step(case: dict[str, Any], network: Network, processes: int, cores: int) -> float:
+    sent = network.step(BYTES * case["parameters"], processes)
+    return _compute(case, processes, cores) + sent
 
 
 def lines_table(results: dict[str, Any]) -> str:
@@ -159,6 +181,7 @@ def render(results: dict[str, Any]) -> str:
             f"{network_line(results)}. Milliseconds, median (lower to upper quartile).",
             lines_table(results),
             measured_table(results),
+            f"{accuracy_line(results)}.",
             f"{torchrun_line(results)}.",
             stamp(machine),
         )
