@@ -1,6 +1,6 @@
 """One run on two hosts, and runs on Ray, over a network that loses packets and is cut.
 
-python tools/network.py                   every case: 10 minutes on 2 cores
+python tools/network.py                   every case: 8 minutes on 2 cores
 python tools/network.py loss-1 elastic    some of them
 
 Hosts stand on this machine, each in a network namespace of its own (needs root, and nft). Every
