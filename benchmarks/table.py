@@ -11,6 +11,7 @@ import cpu_table
 import gpu_table
 import own_unit
 import pictures
+import scaling_table
 import sharing
 import text_table
 
@@ -49,6 +50,8 @@ def render_results(results: dict[str, Any], picture: str = "") -> str:
         machine = results["machine"]
         parts = gpu_table.hardware(machine), sharing.table(results["entries"])
         return "\n\n".join((*parts, gpu_table.stamp(machine)))
+    if "scaling" in results:
+        return scaling_table.render(results)
     if "own_unit" in results:
         return own_unit.render(results)
     if "generation" in results:

@@ -97,6 +97,14 @@ def gpu_record():
     return {"parts": {name: {"machine": MACHINE, **part} for name, part in parts.items()}}
 
 
+@pytest.fixture
+def scaling_table(benchmarks):
+    """The module with the model of a step on several processes."""
+    import scaling_table
+
+    return scaling_table
+
+
 def test_the_readme_is_made_from_the_records(table):
     assert (FOLDER / "README.md").read_text() == table.render_readme()
 
@@ -281,3 +289,46 @@ def test_a_record_of_shared_runs_has_its_table(table):
     assert text.startswith("a GPU.\n\n| unit | sharing |")
     assert "| LSTM float32 | time slices | 100 (1.00 x) | 150 (1.50 x) | 200 (2.00 x) |" in text
     assert text.endswith("today, commit `abc`, `python sharing.py`.")
+
+
+def test_scaling_is_measured_and_worked_out_in_one_go():
+    sizes = "--units 4 8 --batch 4 --rows 4 2 --sizes 1 2 --rounds 1 --seconds 0.1"
+    line = f"{FOLDER / 'scaling.py'} {sizes} --turns 1 --steps 3"
+    done = subprocess.run([sys.executable, *line.split()], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    for row in ("| 4 | 0.00 | 1 |", "| 4 | 0.00 | 2 |", "| 8 | 0.00 | 2 |"):
+        assert row in done.stdout
+    assert "`torchrun --nproc-per-node 1 -m rda train` makes " in done.stdout
+
+
+def test_the_model_of_scaling_finds_what_it_is_made_of(scaling_table):
+    network = scaling_table.Network(2e6, 0.05)
+    assert network.reduce(4e6, 1) == 0
+    assert network.reduce(4e6, 2) == pytest.approx(2 + 0.1)
+    assert network.reduce(4e6, 4) == pytest.approx(3 + 0.3)
+    alone = {str(rows): taken(5 + 0.5 * rows) for rows in (64, 32, 16, 8)}
+    cases = []
+    for parameters in (10_000, 1_000_000):
+        team = {"step_ms": taken(30.0)}
+        team["reducing_ms"] = taken(network.reduce(4 * parameters, 2))
+        size = {"units": 8, "batch": 64, "parameters": parameters}
+        cases.append({**size, "alone_ms": alone, "teams": {"2": team}})
+    found = scaling_table.network_of(cases)
+    assert (found.bytes_a_ms, found.latency_ms) == pytest.approx((2e6, 0.05))
+    line = scaling_table.compute_of(cases[0])
+    assert (line.fixed, line.each) == pytest.approx((5, 0.5))
+    text = scaling_table.measured_table({"machine": {"cores": 2}, "scaling": cases})
+    assert "| 8 | 4.00 | 2 | 21.0 | 2.10 | 23.3 | 30.0 (27.0 to 33.0) | 1.23 |" in text
+
+
+def test_what_the_docs_say_of_scaling_is_recorded_or_worked_out_from_records(scaling_table):
+    record = json.loads((FOLDER / "results" / "scaling.json").read_text())
+    docs = (FOLDER.parent / "docs" / "scale.md").read_text()
+    for part in (scaling_table.lines_table, scaling_table.measured_table):
+        assert part(record) in docs
+    assert scaling_table.worked_out_table() in docs
+    said = " ".join(docs.split())
+    for part in ("network_line", "accuracy_line", "torchrun_line"):
+        assert getattr(scaling_table, part)(record) in said
+    for run in scaling_table.WORKED_OUT:
+        assert f"{run.parameters():,} parameters" in said

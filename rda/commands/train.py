@@ -25,7 +25,7 @@ from rda.training.record import Record
 from rda.training.settings import RunSettings, default_name
 from rda.training.settings_file import SettingsError, read_settings
 from rda.training.status import EXIT_CODES, INTERRUPTED, Status
-from rda.training.torchrun import follows, is_team
+from rda.training.torchrun import by_torchrun, follows
 
 SUMMARY = "train one unit on one task; the same command continues where it stopped"
 DESCRIPTION = """\
@@ -123,7 +123,7 @@ def _many(
 
 def _exit_code(status: Status) -> int:
     """Under torchrun a run that has ended is 0, at its goal or not: all else is started again."""
-    return 0 if is_team() and status.ended else EXIT_CODES[status.state]
+    return 0 if by_torchrun() and status.ended else EXIT_CODES[status.state]
 
 
 def _keep_intervals(record: Record) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 import rda
+from rda.training.torchrun import processes
 
 
 def describe_environment(device: torch.device, command: str | None = None) -> dict[str, Any]:
@@ -23,6 +24,7 @@ def describe_environment(device: torch.device, command: str | None = None) -> di
         "processor": processor(),
         "cores": os.cpu_count(),
         "threads": torch.get_num_threads(),
+        "processes": processes(),
         "device": str(device),
         "gpu": torch.cuda.get_device_name(device) if device.type == "cuda" else None,
         "cuda": torch.version.cuda if device.type == "cuda" else None,

@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 from torch import distributed as dist
-from torch.distributed.distributed_c10d import PrefixStore
 from torch.distributed.rendezvous import rendezvous
 
 from rda.training import checkpoint
+from rda.training.meeting import meet
 from rda.training.status import FAILED, STATES
 from rda.training.torchrun import is_team
 
@@ -150,12 +150,7 @@ def team() -> Team:
         torch.cuda.set_device(_gpu_of_member())
     try:
         store, rank, size = next(iter(rendezvous("env://", timeout=patience)))
-        # The store outlives processes that are started again: they must not find the addresses of
-        # those before.
-        start = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
-        met = PrefixStore(f"start {start}", store)
-        met.set(f"here {rank}", "")
-        met.wait([f"here {other}" for other in range(size)], patience)
+        met = meet(store, rank, size, patience.total_seconds())
         dist.init_process_group(_backend(), timeout=limit, rank=rank, world_size=size, store=met)
     except (RuntimeError, ValueError) as error:
         raise TeamError(f"the processes did not find each other: {_first_line(error)}") from error

@@ -5,9 +5,14 @@ import os
 VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
 
 
+def by_torchrun() -> bool:
+    """Whether torchrun has started this process, alone or with others."""
+    return all(name in os.environ for name in VARIABLES)
+
+
 def processes() -> int:
     """How many processes train the same run."""
-    return int(os.environ["WORLD_SIZE"]) if all(name in os.environ for name in VARIABLES) else 1
+    return int(os.environ["WORLD_SIZE"]) if by_torchrun() else 1
 
 
 def is_team() -> bool:

@@ -15,6 +15,7 @@ import torch
 from test_loop import assert_same_run
 from tiny_runs import TINY_RUNS, files_for, with_steps
 
+from rda.cli import main
 from rda.training.building import build_stepper
 from rda.training.record import METRICS, Record
 from rda.training.running import train
@@ -164,6 +165,15 @@ def test_a_process_that_does_not_answer_is_given_up_with_one_line(tmp_path):
     assert "waited longer than 15 seconds for them (RDA_TEAM_TIMEOUT)" in said
     assert "Traceback" not in said
     assert Record(tmp_path / "run").status.state == "failed"
+
+
+def test_a_run_that_has_ended_is_no_failure_to_torchrun_with_one_process(tmp_path, monkeypatch):
+    line = "train addition RWA --small --batch-size 2 --steps 2 --device cpu --runs-dir"
+    assert main([*line.split(), str(tmp_path / "by itself")]) == 3
+    around = {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0"}
+    for name, value in {**around, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"}.items():
+        monkeypatch.setenv(name, value)
+    assert main([*line.split(), str(tmp_path / "by torchrun")]) == 0
 
 
 def test_more_processes_than_rows_are_refused(tmp_path):
