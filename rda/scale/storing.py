@@ -1,8 +1,9 @@
 """Records in an object store: a run's folder here, and its copy under a URL.
 
 The copy is written in an order in which a kill between any two files leaves a run that can be
-continued: what a checkpoint refers to before the checkpoint, its checksum after it, the status of
-a run that has ended last. At most the time since the last checkpoint is lost.
+continued: the settings first, because files without them are no run; what a checkpoint refers to
+before the checkpoint, its checksum after it, the status of a run that has ended last. At most the
+time since the last checkpoint is lost.
 """
 
 import _thread
@@ -101,6 +102,7 @@ class RunStore:
             if path.is_file() and not path.name.startswith(".")
         }
         goes_on = _state(folder) == RUNNING
+        self._put(SETTINGS, found.get(SETTINGS))
         if goes_on:
             self._put(STATUS, found.get(STATUS))
             self._remove(MANIFEST)
