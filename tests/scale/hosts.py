@@ -60,16 +60,6 @@ def said(folder, host):
     return _log(folder, host).read_text()
 
 
-def workers(network, host):
-    """The processes that train on a host, without the torchrun that has started them."""
-    found = []
-    for process in network.processes(host):
-        words = Path(f"/proc/{process}/cmdline").read_bytes().split(b"\0")
-        if b"train" in words and b"torch.distributed.run" not in words:
-            found.append(process)
-    return found
-
-
 def steps(folder):
     path = folder / "run" / "metrics.jsonl"
     return path.read_bytes().count(b"\n") if path.exists() else 0
