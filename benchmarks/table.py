@@ -9,6 +9,7 @@ from typing import Any
 
 import cpu_table
 import gpu_table
+import on_ray
 import own_unit
 import pictures
 import scaling_table
@@ -52,6 +53,8 @@ def render_results(results: dict[str, Any], picture: str = "") -> str:
         return "\n\n".join((*parts, gpu_table.stamp(machine)))
     if "scaling" in results:
         return scaling_table.render(results)
+    if "on_ray" in results:
+        return on_ray.render(results)
     if "own_unit" in results:
         return own_unit.render(results)
     if "generation" in results:
