@@ -291,6 +291,15 @@ def test_a_record_of_shared_runs_has_its_table(table):
     assert text.endswith("today, commit `abc`, `python sharing.py`.")
 
 
+def test_two_trees_are_measured_beside_each_other():
+    tree = str(FOLDER.parent)
+    line = [sys.executable, str(FOLDER / "two_trees.py"), tree, tree, "--small", "--rounds", "1"]
+    done = subprocess.run(line, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    for layer in ("RDA-sigmoid-id", "GRU", "nn.LSTM"):
+        assert f"| 16 x 4 x 10 | fp32 | {layer} | " in done.stdout
+
+
 def test_scaling_is_measured_and_worked_out_in_one_go():
     sizes = "--units 4 8 --batch 4 --rows 4 2 --sizes 1 2 --rounds 1 --seconds 0.1"
     line = f"{FOLDER / 'scaling.py'} {sizes} --turns 1 --steps 3"
