@@ -1,14 +1,21 @@
 """The parts of every measurement: a size, a step, turns of steps, a summary of their times."""
 
 import gc
+import os
 import statistics
+import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 from torch import nn
+
+from rda.training.record import Record
+from rda.training.status import Status
 
 STEPS_A_TURN = 3
 LONG_STEP = 0.05
@@ -104,6 +111,18 @@ def take_turns(contestants: Iterable[Contestant], rounds: int) -> None:
     for _ in range(rounds):
         for contestant in contestants:
             contestant.take_turn()
+
+
+def trained(line: list[str]) -> Status:
+    """How the run ended that this command trains, with one thread and in a folder of its own."""
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run(
+            [*line, "--runs-dir", folder, "--name", "run"],
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+            check=True,
+            capture_output=True,
+        )
+        return Record(Path(folder, "run")).status
 
 
 def allocated(device: torch.device) -> int:

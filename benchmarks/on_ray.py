@@ -9,20 +9,17 @@ a worker come before it, once.
 
 import argparse
 import json
-import os
 import statistics
-import subprocess
 import sys
-import tempfile
 from pathlib import Path
 from typing import Any
 
 import torch
 from gpu_table import stamp
 from machine import machine
+from measuring import trained
 
 from rda.files import write_atomically
-from rda.training.record import Record
 
 RESULTS = Path(__file__).parent / "results" / "on_ray.json"
 BY_HAND, ON_RAY = "rda train", "rda train --on ray"
@@ -37,12 +34,8 @@ def measure(turns: int, steps: int) -> dict[str, list[float]]:
     for turn in range(turns):
         print(f"turn {turn + 1} of {turns}", file=sys.stderr, flush=True)
         for way in sorted(WAYS, reverse=bool(turn % 2)):
-            with tempfile.TemporaryDirectory() as folder:
-                line = [sys.executable, "-m", "rda", *RUN, "--steps", str(steps), *WAYS[way]]
-                line += ["--runs-dir", folder, "--name", "run"]
-                environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-                subprocess.run(line, env=environment, check=True, capture_output=True)
-                seconds[way].append(Record(Path(folder, "run")).status.seconds)
+            line = [sys.executable, "-m", "rda", *RUN, "--steps", str(steps), *WAYS[way]]
+            seconds[way].append(trained(line).seconds)
     return seconds
 
 

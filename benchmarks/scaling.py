@@ -15,7 +15,6 @@ import os
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -23,14 +22,13 @@ from typing import Any
 
 import torch
 from machine import machine
-from measuring import summary
+from measuring import summary, trained
 from scaling_table import render
 from torch import distributed as dist
 
 from rda.files import write_atomically
 from rda.training.building import build_stepper
 from rda.training.following import follow
-from rda.training.record import Record
 from rda.training.settings import RunSettings, small_settings
 from rda.training.status import FINISHED
 from rda.training.stepper import Stepper
@@ -203,12 +201,8 @@ def measure_torchrun_alone(turns: int, steps: int) -> dict[str, Any]:
     for turn in range(turns):
         print(f"torchrun with one process, turn {turn + 1} of {turns}", file=sys.stderr)
         for way, program in ways.items():
-            with tempfile.TemporaryDirectory() as folder:
-                line = [*program, *train, "--runs-dir", folder, "--name", "run"]
-                environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-                subprocess.run(line, env=environment, check=True, capture_output=True)
-                status = Record(Path(folder, "run")).status
-                rates[way].append(status.step / status.seconds)
+            status = trained([*program, *train])
+            rates[way].append(status.step / status.seconds)
     return {"steps": steps, "turns": turns, "steps_a_second": rates}
 
 

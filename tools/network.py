@@ -21,14 +21,14 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "scale"))
 
 from cluster import Cluster
 from comparing_records import differences
-from hosts import ROOT, TINY, elastic, processes_of_starts, side_by_side, steps, torchrun
+from hosts import ROOT, TINY, both, elastic, processes_of_starts, steps, torchrun
 from network import Network, why_not
 
 LINE = [*TINY[:-1], "0.005", "--steps", "1000"]
 ON_RAY = ["compare", "multicopy", "--small", "--seeds", "1", "--steps", "300"]
 SECONDS_CUT = 20.0
-SHORT_LIMIT = 5.0
-"""Seconds of $RDA_TEAM_TIMEOUT, beside which a cable stays out for longer."""
+SHORT_LIMIT = {"RDA_TEAM_TIMEOUT": "5"}
+"""Seconds, beside which a cable stays out for longer."""
 
 
 def main():
@@ -57,20 +57,11 @@ def read_options():
     return asked
 
 
-def both(network, folder, *options, **environment):
-    return [
-        torchrun(
-            network, host, [*options, *side_by_side(network, host)], LINE, folder, **environment
-        )
-        for host in range(2)
-    ]
-
-
 def undisturbed(place):
     folder = place / "undisturbed"
     if not folder.exists():
         with Network(2) as network:
-            codes = [process.wait() for process in both(network, folder)]
+            codes = [process.wait() for process in both(network, LINE, folder)]
         if codes != [0, 0]:
             sys.exit(f"two hosts on an undisturbed network ended with {codes}")
     return folder
@@ -90,54 +81,44 @@ def loses(share):
         expected, folder = undisturbed(place), place / f"loses-{share}"
         with Network(2) as network:
             network.lose(1, share)
-            codes = [process.wait() for process in both(network, folder)]
+            codes = [process.wait() for process in both(network, LINE, folder)]
             lost = network.lost(1)
         return {"codes": codes, "lost": lost, "differences": differences(expected, folder)}
 
     return case
 
 
-def cut_for_a_while(place):
-    """A cable is out, and in again within the limit."""
-    expected, folder = undisturbed(place), place / "cut"
-    with Network(2) as network:
-        team = both(network, folder)
-        wait_for_steps(folder, 100, team[0])
-        network.pull(1)
-        time.sleep(SECONDS_CUT)
-        network.plug(1)
-        codes = [process.wait() for process in team]
-    found = {"codes": codes, "starts": len(processes_of_starts(folder))}
-    return {**found, "differences": differences(expected, folder)}
+def cut(name, *options, **environment):
+    """A case: a cable is out for a while, and in again."""
+
+    def case(place):
+        expected, folder = undisturbed(place), place / name
+        with Network(2) as network:
+            team = both(network, LINE, folder, *options, **environment)
+            wait_for_steps(folder, 100, team[0])
+            network.pull(1)
+            time.sleep(SECONDS_CUT)
+            network.plug(1)
+            codes = [process.wait() for process in team]
+        found = {"codes": codes, "starts": len(processes_of_starts(folder))}
+        return {**found, "differences": differences(expected, folder)}
+
+    return case
 
 
 def cut_for_long(place):
     """A cable stays out for longer than the limit; then the same command is given again."""
     expected, folder = undisturbed(place), place / "cut-for-long"
     with Network(2) as network:
-        team = both(network, folder, RDA_TEAM_TIMEOUT=f"{SHORT_LIMIT:g}")
+        team = both(network, LINE, folder, **SHORT_LIMIT)
         wait_for_steps(folder, 100, team[0])
         network.pull(1)
         pulled = time.monotonic()
         codes = [process.wait() for process in team]
         seconds, at = time.monotonic() - pulled, steps(folder)
         network.plug(1)
-        codes += [process.wait() for process in both(network, folder)]
+        codes += [process.wait() for process in both(network, LINE, folder)]
     found = {"codes": codes, "ended after seconds": round(seconds, 1), "at step": at}
-    return {**found, "differences": differences(expected, folder)}
-
-
-def cut_with_restarts(place):
-    """A cable stays out for longer than the limit, and torchrun starts the processes again."""
-    expected, folder = undisturbed(place), place / "cut-with-restarts"
-    with Network(2) as network:
-        team = both(network, folder, "--max-restarts", "3", RDA_TEAM_TIMEOUT=f"{SHORT_LIMIT:g}")
-        wait_for_steps(folder, 100, team[0])
-        network.pull(1)
-        time.sleep(SECONDS_CUT)
-        network.plug(1)
-        codes = [process.wait() for process in team]
-    found = {"codes": codes, "starts": len(processes_of_starts(folder))}
     return {**found, "differences": differences(expected, folder)}
 
 
@@ -196,9 +177,9 @@ def ray_loses(place):
 CASES = {
     "loss-1": loses(0.01),
     "loss-10": loses(0.10),
-    "cut": cut_for_a_while,
+    "cut": cut("cut"),
     "cut-for-long": cut_for_long,
-    "cut-with-restarts": cut_with_restarts,
+    "cut-with-restarts": cut("cut-with-restarts", "--max-restarts", "3", **SHORT_LIMIT),
     "elastic": elastic_hosts(1),
     "elastic-leader": elastic_hosts(0),
     "ray-loss-1": ray_loses,

@@ -1,6 +1,5 @@
 """From settings to task, model and optimiser as they are before the first step."""
 
-import hashlib
 import threading
 from collections.abc import Mapping
 from typing import Any
@@ -13,6 +12,7 @@ from rda.tasks.streams import Streams
 from rda.tasks.vocabulary import Vocabulary
 from rda.training.model import SequenceModel
 from rda.training.own_model import OwnModel
+from rda.training.seeds import seed_from
 from rda.training.settings import RunSettings
 from rda.training.stepper import Stepper
 from rda.training.team import ALONE, Team
@@ -37,11 +37,11 @@ def build_stepper(
     source = settings.task.open(device, files)
     source.check(recipe)
     with _drawing, torch.random.fork_rng(devices=[]):
-        torch.manual_seed(_seed(recipe.seed, "weights"))
+        torch.manual_seed(seed_from("weights", recipe.seed))
         sizes = source.input_size, source.output_size
         model = build_model(settings, *sizes, engine, _known(source))
         model = model.to(device)
-    generator = torch.Generator(device).manual_seed(_seed(recipe.seed, "batches"))
+    generator = torch.Generator(device).manual_seed(seed_from("batches", recipe.seed))
     room = 1 if device.type == "cpu" else ROWS_HELD
     return Stepper(source, model, recipe, generator, room, team=team, accumulate=accumulate)
 
@@ -88,8 +88,3 @@ def _known(source: Source) -> Vocabulary | Understanding | None:
         return source.vocabulary
     facts = source.facts()
     return Understanding.from_facts(facts["sequences"]) if "sequences" in facts else None
-
-
-def _seed(seed: int, purpose: str) -> int:
-    """Different seeds for weights and batches: the same one would give both the same numbers."""
-    return int.from_bytes(hashlib.sha256(f"{purpose} {seed}".encode()).digest()[:7], "big")

@@ -4,7 +4,6 @@ It is drawn from the seed and the number of the step alone. So a run that goes o
 draws what it would have drawn without the pause, and every process of a team draws the same.
 """
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -12,6 +11,7 @@ import torch
 from torch import Tensor
 
 from rda.settings import Recipe
+from rda.training.seeds import seed_from
 
 
 @dataclass(frozen=True)
@@ -57,8 +57,8 @@ def draw_noise(recipe: Recipe, step: int, outputs: Sequence[int], weights: Tenso
     """What a step hides of outputs of this size and of these recurrent weights."""
     if not (recipe.dropout or recipe.weight_dropout):
         return Noise(recipe)
-    digest = hashlib.sha256(f"noise {recipe.seed} {step}".encode()).digest()
-    generator = torch.Generator(weights.device).manual_seed(int.from_bytes(digest[:7], "big"))
+    seed = seed_from("noise", recipe.seed, step)
+    generator = torch.Generator(weights.device).manual_seed(seed)
 
     def kept(size: Sequence[int], dropped: float) -> Tensor | None:
         if not dropped:

@@ -194,8 +194,7 @@ def _gpu_of_member() -> int:
 def _backend() -> str:
     """NCCL for what is on GPUs, unless processes share one, which NCCL refuses."""
     here = int(os.environ.get("LOCAL_WORLD_SIZE", os.environ["WORLD_SIZE"]))
-    enough = 0 < here <= torch.cuda.device_count()
-    return "cpu:gloo,cuda:nccl" if enough and torch.cuda.is_available() else "gloo"
+    return "cpu:gloo,cuda:nccl" if here <= torch.cuda.device_count() else "gloo"
 
 
 def _seconds() -> float:

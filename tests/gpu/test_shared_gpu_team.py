@@ -1,6 +1,5 @@
 """One run over several processes on a machine with a GPU."""
 
-import socket
 import subprocess
 import sys
 
@@ -14,11 +13,8 @@ RUN = "train multicopy RDA-exp-tanh --small --steps 40 --stop-at never --runs-di
 def losses(folder, name, *more, processes=1):
     line = ["-m", "rda", *RUN.split(), str(folder), "--name", name, *more]
     if processes > 1:
-        with socket.socket() as found:
-            found.bind(("127.0.0.1", 0))
-            port = str(found.getsockname()[1])
-        launcher = ["-m", "torch.distributed.run", "--nproc-per-node", str(processes)]
-        line = [*launcher, "--master-port", port, *line]
+        launcher = ["-m", "torch.distributed.run", "--standalone"]
+        line = [*launcher, "--nproc-per-node", str(processes), *line]
     done = subprocess.run([sys.executable, *line], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     return Record(folder / name).curve("loss")[1]

@@ -24,6 +24,16 @@ def side_by_side(network, host):
     ]
 
 
+def both(network, line, folder, *options, **environment):
+    """Start a run on two hosts, with further options of torchrun."""
+    return [
+        torchrun(
+            network, host, [*options, *side_by_side(network, host)], line, folder, **environment
+        )
+        for host in range(2)
+    ]
+
+
 def elastic(network, host, meeting_at):
     """Options of torchrun on a host that may be alone or have another one beside it."""
     conf = f"last_call_timeout=1,is_host={int(host == meeting_at)}"

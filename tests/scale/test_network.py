@@ -9,7 +9,7 @@ import time
 
 import pytest
 from comparing_records import differences
-from hosts import TINY, processes_of_starts, said, side_by_side, steps, torchrun
+from hosts import TINY, both, processes_of_starts, said, steps
 from network import Network, why_not
 
 STEPS = 150
@@ -43,13 +43,6 @@ def undisturbed(tmp_path_factory):
     return folder
 
 
-def both(network, folder, **environment):
-    return [
-        torchrun(network, host, side_by_side(network, host), LINE, folder, **environment)
-        for host in range(2)
-    ]
-
-
 def wait_for_steps(folder, count, process):
     while steps(folder) < count:
         assert process.poll() is None, said(folder, 0) + said(folder, 1)
@@ -63,7 +56,7 @@ def finish(processes, folder):
 
 def test_a_network_that_loses_packets_changes_nothing(nft, two_hosts, undisturbed, tmp_path):
     two_hosts.lose(1, 0.01)
-    finish(both(two_hosts, tmp_path), tmp_path)
+    finish(both(two_hosts, LINE, tmp_path), tmp_path)
     assert two_hosts.lost(1) > 0
     assert differences(undisturbed, tmp_path) == []
 
@@ -71,7 +64,7 @@ def test_a_network_that_loses_packets_changes_nothing(nft, two_hosts, undisturbe
 def test_a_cable_that_is_soon_plugged_in_again_only_delays_the_run(
     two_hosts, undisturbed, tmp_path
 ):
-    team = both(two_hosts, tmp_path)
+    team = both(two_hosts, LINE, tmp_path)
     wait_for_steps(tmp_path, 30, team[0])
     two_hosts.pull(1)
     time.sleep(2)
