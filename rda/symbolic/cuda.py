@@ -153,6 +153,16 @@ class Statements(Printer):
         self._in_pairs |= set.intersection(*arguments.values())
         return super().compute(results)
 
+    def held(self, results: Iterable[Expression]) -> tuple[list[str], list[str]]:
+        """The types of the results, and texts that compute them in registers of their own."""
+        loaded, results = {*self.names.values()}, list(results)
+        kinds = ["bool" if of.function and of.function.is_condition else "float" for of in results]
+        found = zip(kinds, self.compute(results), strict=True)
+        return kinds, [
+            name if kind == "bool" else held(name) if name in loaded else f"pinned({name})"
+            for kind, name in found
+        ]
+
     def _written(self, expression: Expression) -> str:
         function = expression.function
         if function is None:
@@ -210,6 +220,12 @@ class Statements(Printer):
         else:
             self.lines.append(f"const {kind} {name} = {text};")
         return name
+
+
+def held(loaded: str) -> str:
+    """What was loaded, in another register: a mere copy would be left out, and stay where the next
+    load has to go. It is also there from here on, so that no later step waits for it."""
+    return f"pinned({loaded} + 0.0f)"
 
 
 # ---- Slopes of tanh in bf16

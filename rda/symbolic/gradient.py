@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from rda.symbolic.expressions import (
@@ -92,3 +92,35 @@ def _times(gradient: Expression, slope: Scalar, function: Function) -> Expressio
     if function.has_dead_zones and product.function is MULTIPLY:
         return through(gradient, slope)  # type: ignore[no-any-return]
     return product
+
+
+def in_two_parts(results: Iterable[Expression]) -> tuple[list[Expression], list[Expression]]:
+    """The gradients with all other factors multiplied first, and what they use of these factors.
+
+    The latter can be computed before the gradients arrive that a step waits for. D_OUTPUT is not
+    one of those: it is there from the beginning.
+    """
+    made: dict[Expression, Expression] = {}
+    late: set[Expression] = set()
+    for each in in_order(results := list(results)):
+        arguments = [made.get(one, one) for one in each.arguments]
+        if late.intersection(arguments):
+            assert each.function is not None
+            is_product = each.function is MULTIPLY
+            made[each] = _gathered(arguments, late) if is_product else each.function(*arguments)
+            late.add(made[each])
+        elif each.symbol.startswith("d.") and each is not D_OUTPUT:
+            late.add(each)
+    results = [made.get(result, result) for result in results]
+    used = [one for one in results if one not in late]
+    used += [one for each in in_order(results) if each in late for one in each.arguments]
+    return results, [one for one in dict.fromkeys(used) if one not in late and one.number is None]
+
+
+def _gathered(factors: list[Expression], late: set[Expression]) -> Expression:
+    """The product of these two; (gradient * x) * y as gradient * (x * y)."""
+    y, gradient = sorted(factors, key=late.__contains__)
+    if gradient.function is not MULTIPLY:
+        return gradient * y
+    x, inner = sorted(gradient.arguments, key=late.__contains__)
+    return inner * (x * y)

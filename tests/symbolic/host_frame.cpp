@@ -63,7 +63,7 @@ static void backward(const Stored* weight, const UnitBackward& at, const long lo
         UnitGradient(&group)[ADJACENT] = states[first / ADJACENT];
         UnitGradient::Values<ADJACENT> values;
         UnitGradient::fetch(values, at, true, t, sizes.time_before(t), length, sizes.batch, row, first);
-        for (int k = 0; k < ADJACENT; ++k) group[k].step(values, k, d_hidden[first + k], running, d_gates[first + k]);
+        for (int k = 0; k < ADJACENT; ++k) group[k].step(group[k].factors(values, k), d_hidden[first + k], running, d_gates[first + k]);
         UnitGradient::record(group, at, true, t, sizes.batch, row, first);
       }
       for (int unit = 0; unit < H && running; ++unit) {

@@ -36,6 +36,8 @@ inline u32 as_bf16(float x) {
 }
 inline u32 as_bf16_pair(float low, float high) { return as_bf16(high) << 16 | as_bf16(low); }
 
+inline float pinned(float x) { return x; }
+
 inline float inverse(float x) { return 1.0f / x; }
 inline float exponential(float x) { return expf(x); }
 inline float quick_exponential(float x) { return expf(x); }

@@ -5,7 +5,9 @@ import torch
 
 from rda import units
 from rda.symbolic.derived import Derived
+from rda.symbolic.expressions import evaluate, in_order, symbols_in
 from rda.symbolic.functions import sigmoid, tanh
+from rda.symbolic.gradient import D_OUTPUT, in_two_parts
 from rda.units import Unit
 
 
@@ -37,6 +39,27 @@ def test_sums_of_two_products_are_told_from_single_ones():
     assert Derived(units.RDA()).gates == (("u",), ("g", "a", "gamma"), ())
     assert Derived(units.LSTM()).gates == ((), ("i", "f", "g", "o"), ())
     assert Derived(units.GRU()).gates == (("n",), ("r", "z"), ("n",))
+
+
+@pytest.mark.parametrize("unit", [units.LSTM(), units.GRU(), units.RDA(), units.RWA("relu")])
+def test_a_backward_step_multiplies_only_what_it_waits_for(unit):
+    whole = Derived(unit).gradient.results
+    results, factors = in_two_parts(whole)
+    late = {name for name in symbols_in(results, factors) if name != D_OUTPUT.symbol}
+    assert late
+    assert all(name.startswith("d.") for name in late)
+    assert all(name == D_OUTPUT.symbol or name[:2] != "d." for name in symbols_in(factors))
+    symbols = [each for each in in_order(whole) if each.symbol]
+    values = torch.randn(len(symbols), 7, dtype=torch.float64, generator=torch.manual_seed(1))
+    given = dict(zip(symbols, values.unbind(), strict=True))
+    for one, other in zip(*(evaluate(each, {**given}) for each in (results, whole)), strict=True):
+        torch.testing.assert_close(one, other)
+
+
+def test_a_backward_step_holds_no_more_than_it_loads():
+    counts = {"LSTM": 7, "GRU": 6, "RDA": 7}
+    for name, count in counts.items():
+        assert len(in_two_parts(Derived(getattr(units, name)()).gradient.results)[1]) == count
 
 
 class TestWhatAUnitMayNotDo:

@@ -178,7 +178,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     const int t = sizes.backward_time(i);
     const bool running = t < length;
     float d_gates[GATES];
-    state.step(values[ring], 0, d_hidden, running, d_gates);
+    state.step(state.factors(values[ring], 0), d_hidden, running, d_gates);
     if (place.writes) {
 #pragma unroll
       for (int gate = 0; gate < GATES; ++gate) gates[buffer][place.line][gate * PADDED + unit] = d_gates[gate];

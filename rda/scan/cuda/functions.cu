@@ -18,6 +18,7 @@
 //     start       reads the gradient of the final state
 //     first       the gradient of the final h where h is part of the state, otherwise 0
 //     fetch       reads the values of a step
+//     factors     computes from them what the gradients are multiplied by
 //     step        computes the gradients of the gates
 //     carried     the gradient that reaches the previous h without a matrix multiply
 //     record      writes the gradients of the projections
@@ -41,7 +42,8 @@ struct Sizes {
   __device__ __forceinline__ int time_before(int t) const { return reverse ? t + 1 : t - 1; }
 
   __device__ __forceinline__ int length(const long long* lengths, int row) const {
-    return lengths ? (int)lengths[row] : time;
+    const int given = lengths ? (int)lengths[row] : time;
+    return given < time ? given : time;  // computed, so that no step of a loop waits for the load
   }
 };
 
@@ -173,7 +175,6 @@ __device__ __forceinline__ float slope_of_tanh(float x) {
   const Sigmoids both = sigmoids(2.0f * x);
   return 4.0f * both.of * both.rest;
 }
-
 
 // log(1 + e^-|x|) with an error of 2e-7, which is no more than the rounding error of a sum of this
 // size.

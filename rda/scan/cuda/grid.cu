@@ -421,7 +421,8 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(CHA
       for (int which = 0; which < 2; ++which)
 #pragma unroll
         for (int k = 0; k < WIDE; ++k)
-          states[which][k].step(values[which], k, d_hidden[which][k], t < length[which], d_gates[which][k]);
+          states[which][k].step(states[which][k].factors(values[which], k), d_hidden[which][k], t < length[which],
+                                d_gates[which][k]);
 #pragma unroll
       for (int gate = 0; gate < GATES; ++gate) {
         const int step = here.block * OWN / 16 * GATES + gate;

@@ -22,6 +22,13 @@ __device__ __forceinline__ u32 as_bf16_pair(float low, float high) {
   return pair;
 }
 
+// x, computed here. The compiler would otherwise move it to where it is used, and hold what it is
+// computed from until then.
+__device__ __forceinline__ float pinned(float x) {
+  asm volatile("" : "+f"(x));
+  return x;
+}
+
 // The hardware's approximate functions are accurate to about 2^-21. The exact functions are used in
 // full float32, and where an error would accumulate over time.
 __device__ __forceinline__ float inverse(float x) {

@@ -207,16 +207,21 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
   open_barriers(arrived, 2, bytes);
   send_hidden(state.hidden(), h_row, arrived, rank, lane);
 
-  // Inputs are loaded two steps in advance, because memory takes longer to answer than a step takes.
-  Stored kept[2][INPUTS];
-  const auto fetch = [&](Stored (&into)[INPUTS], int i) {
-    const long long t = sizes.forward_time(i);
-    const Stored* from = input + (t * sizes.batch + row) * INPUTS * H + unit;
+  // Inputs are loaded a whole step before they are taken, which is when the step before theirs ends.
+  // Without a branch, or the compiler would load elsewhere and wait: all threads load some numbers.
+  Stored kept[INPUTS] = {};
+  float x[INPUTS];
+  const auto fetch = [&](int i) {
 #pragma unroll
-    for (int k = 0; k < INPUTS; ++k) into[k] = active && i < sizes.time ? from[k * H] : Stored(0);
+    for (int k = 0; k < INPUTS; ++k) x[k] = pinned(as_float(kept[k]) + 0.0f);
+    __syncwarp();  // or the compiler would start these loads while earlier ones are still needed, and wait
+    const long long t = sizes.forward_time(i < sizes.time ? i : 0);
+    const Stored* from = input + (active ? (t * sizes.batch + row) * INPUTS * H + unit : 0);
+#pragma unroll
+    for (int k = 0; k < INPUTS; ++k) kept[k] = from[k * H];
   };
-  fetch(kept[0], 0);
-  fetch(kept[1], 1);
+  fetch(0);
+  fetch(1);
 
   const auto step = [&](auto parity, int i) {
     constexpr int buffer = decltype(parity)::value, next = buffer ^ 1;
@@ -236,9 +241,7 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
               sum[gate][c];
     }
     __syncthreads();
-    float x[INPUTS], recurrent[GATES];
-#pragma unroll
-    for (int k = 0; k < INPUTS; ++k) x[k] = as_float(kept[buffer][k]);
+    float recurrent[GATES];
 #pragma unroll
     for (int gate = 0; gate < GATES; ++gate) {
       recurrent[gate] = shared.sums[buffer][0][gate][warp][lane];
@@ -251,13 +254,11 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
       send_hidden(state.hidden(), h_row + next * (u32)sizeof(shared.h[0]), arrived + 8 * next, rank, lane);
     if (running) state.carry_on();
     Unit::record(alone(state), unit_memory, active, running, t, sizes.batch, row, unit);
-    __syncwarp();  // or the compiler would start these loads while earlier ones are still needed, and wait
-    fetch(kept[buffer], i + 2);
+    if (i + 1 == sizes.time) return false;
+    fetch(i + 2);
+    return true;
   };
-  for (int i = 0; i < sizes.time; i += 2) {
-    step(Constant<0>{}, i);
-    if (i + 1 < sizes.time) step(Constant<1>{}, i + 1);
-  }
+  for (int i = 0; step(Constant<0>{}, i) && step(Constant<1>{}, i + 1);) i += 2;
   state.finish(unit_memory, active, row, unit);
   cluster_sync();  // no block exits while another one may still write to its shared memory
 }
@@ -303,14 +304,19 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
 
   float d_hidden = state.first();
   bool was_running = false;
-  UnitGradient::Values<1> values[2];
-  const auto fetch = [&](UnitGradient::Values<1>& into, int i) {
+  // Values are loaded a whole step before their factors are computed, while parts of dh are on their
+  // way. The loads of two steps at once would be waited for together: they share a counter.
+  UnitGradient::Values<1> values = {};
+  UnitGradient::Factors factors;
+  const auto fetch = [&](int i) {
+    factors = state.factors(values, 0);
+    __syncwarp();
     const int t = sizes.backward_time(i);
-    UnitGradient::fetch(into, unit_memory, active && i < sizes.time, t, sizes.time_before(t), length,
+    UnitGradient::fetch(values, unit_memory, active && i < sizes.time, t, sizes.time_before(t), length,
                         sizes.batch, row, unit);
   };
-  fetch(values[0], 0);
-  fetch(values[1], 1);
+  fetch(0);
+  fetch(1);
 
   const auto receive = [&](int buffer, int i) {
     barrier_wait(arrived + 8 * buffer, (i >> 1) & 1);
@@ -320,13 +326,13 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
     for (int source = 1; source < CLUSTER; ++source) total += shared.parts[buffer][source][lane][warp];
     if (was_running) d_hidden = state.carried() + total;
   };
-  const auto step = [&](auto parity, int i) {
-    constexpr int buffer = decltype(parity)::value;
+  for (int i = 0;; ++i) {
+    const int buffer = i & 1;
     if (i > 0) receive(buffer ^ 1, i - 1);
     const int t = sizes.backward_time(i);
     const bool running = t < length;
     float d_gates[GATES];
-    state.step(values[buffer], 0, d_hidden, running, d_gates);
+    state.step(factors, d_hidden, running, d_gates);
 #pragma unroll
     for (int gate = 0; gate < GATES; ++gate)
       store_operand(shared.gates[buffer] + warp * PITCH(OWN_GATES), gate * OWN + lane, d_gates[gate]);
@@ -349,11 +355,8 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
     }
     UnitGradient::record(alone(state), unit_memory, active, t, sizes.batch, row, unit);
     was_running = running;
-    fetch(values[buffer], i + 2);
-  };
-  for (int i = 0; i < sizes.time; i += 2) {
-    step(Constant<0>{}, i);
-    if (i + 1 < sizes.time) step(Constant<1>{}, i + 1);
+    if (i + 1 == sizes.time) break;
+    fetch(i + 2);
   }
   receive((sizes.time - 1) & 1, sizes.time - 1);
   state.finish(unit_memory, active, d_hidden, row, unit);

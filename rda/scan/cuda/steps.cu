@@ -145,12 +145,13 @@ extern "C" __global__ void backward_step(const BackwardWork* work, int ahead, co
   state.prepare(at, true, unit);
   UnitGradient::Values<1> values;
   UnitGradient::fetch(values, at, true, t, sizes.time_before(t), length, sizes.batch, row, unit);
+  const UnitGradient::Factors factors = state.factors(values, 0);
   float* last = last_plane(planes, plane) + place;
   wait_for_product();
   take<GradientKept>(state, planes, place, plane);
   const float d_hidden = returned(state, products, last, i, length, sizes, row, unit);
   float d_gates[GATES];
-  state.step(values, 0, d_hidden, t < length, d_gates);
+  state.step(factors, d_hidden, t < length, d_gates);
 #pragma unroll
   for (int gate = 0; gate < GATES; ++gate)
     gates[(gate * (long long)sizes.batch + row) * PADDED + unit] = operand(d_gates[gate]);

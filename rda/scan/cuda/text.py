@@ -14,6 +14,7 @@ from rda.symbolic.cuda import (
     Statements,
     SumText,
     function,
+    held,
     identifier,
     indented,
     mentions,
@@ -29,7 +30,7 @@ from rda.symbolic.expressions import (
     symbol,
     symbols_in,
 )
-from rda.symbolic.gradient import D_HIDDEN, D_OUTPUT
+from rda.symbolic.gradient import D_HIDDEN, D_OUTPUT, in_two_parts
 
 if TYPE_CHECKING:
     from rda.symbolic.derived import Derived
@@ -157,7 +158,7 @@ class Layout:
     def prepare(self, structure: str, weights: Mapping[Expression, str]) -> str:
         places = list(self.weights)
         lines = (
-            f"{name} = active ? at.weights[{places.index(each)}][unit] : 0.0f;"
+            f"{name} = {held(f'(active ? at.weights[{places.index(each)}][unit] : 0.0f)')};"
             for each, name in weights.items()
         )
         return function("void", f"prepare(const {structure}& at, bool active, int unit)", lines)
@@ -359,7 +360,8 @@ class _Forward:
     def _start(self) -> str:
         lines = [PLACE]
         for k, part in enumerate(self.of.unit.parts):
-            value = f"active && at.start[{k}] ? at.start[{k}][place] : {number(part.start)}"
+            given = f"active && at.start[{k}] ? at.start[{k}][place]"
+            value = held(f"({given} : {number(part.start)})")
             is_pair = self.layout.kind(part.name) == "Sum"
             value = f"Sum{{{value}, 0.0f}}" if is_pair else value
             lines.append(f"{self.parts[part.name]} = {value};")
@@ -451,17 +453,24 @@ class _Backward:
     def text(self) -> str:
         of, layout, parts = self.of, self.layout, self.parts
         names = {each: f"of.{field}[k]" for each, (field, _) in self.readable.items()}
-        names |= {D_HIDDEN: "d_hidden", **layout.weights}
-        names |= {symbol(f"d.{name}"): member for name, member in parts.items()}
+        names |= layout.weights
         before = [of.gradient.before[name] for name in parts]
-        results = layout.in_full([*of.blocks, *self.carried, *before], names)
-        step = Statements(names)
+        wanted = layout.in_full([*of.blocks, *self.carried, *before], names)
+        results, factors = in_two_parts(wanted)
+        factors = [each for each in factors if each not in layout.weights]
+        early = Statements(names)
+        kinds, made = early.held(factors)
+        known = {each: f"of.factor_{k}" for k, each in enumerate(factors)}
+        known |= {D_HIDDEN: "d_hidden", **layout.weights}
+        known |= {symbol(f"d.{name}"): member for name, member in parts.items()}
+        step = Statements(known)
         computed = step.compute(results)
         blocks, new = computed[: len(of.blocks)], computed[len(of.blocks) :]
         past, new = new[: len(self.carried)], new[len(self.carried) :]
 
-        lines = [*step.lines, *computed]
+        lines = [*early.lines, *made]
         fetched = [each for each in self.readable if mentions(lines, names[each])]
+        lines += [*step.lines, *computed]
         weights = {each: name for each, name in layout.weights.items() if mentions(lines, name)}
         stepped = [
             *step.lines,
@@ -480,19 +489,25 @@ class _Backward:
         last = "d_last" if self.traced.hidden_part else "0.0f"
         fields = ", ".join(self.readable[each][0] for each in fetched)
         values = f"struct Values {{\n    Neighbours<WIDE> {fields};\n  }};"
+        in_factors = (f"{kind} factor_{k};" for k, kind in enumerate(kinds))
         return struct("GradientKept", indented(f"float {name};" for name in in_kept)) + struct(
             "UnitGradient : GradientKept",
             indented(members),
-            f"\n  template <int WIDE>\n  {values}\n",
+            f"\n  template <int WIDE>\n  {values}\n\n",
+            f"  struct Factors {{\n{indented(in_factors, 4)}  }};\n",
             layout.prepare("UnitBackward", weights),
             self._start(),
             function("float", "first() const", [f"return {last};"]),
             function("float", "carried() const", [f"return {'past_gates' if past else '0.0f'};"]),
             self._fetch(fetched),
             function(
-                "template void",
-                "step(const Values<WIDE>& of, int k, float d_hidden, bool running, "
-                "float d_gates[GATES])",
+                "template Factors",
+                "factors(const Values<WIDE>& of, int k) const",
+                [*early.lines, f"return {{{', '.join(made)}}};"],
+            ),
+            function(
+                "void",
+                "step(const Factors& of, float d_hidden, bool running, float d_gates[GATES])",
                 stepped,
             ),
             self._record(),
@@ -502,8 +517,8 @@ class _Backward:
     def _start(self) -> str:
         lines = [PLACE]
         for k, name in enumerate(self.traced.after):
-            value = f"active && at.d_final[{k}] ? at.d_final[{k}][place] : 0.0f"
-            lines.append(f"{self.parts.get(name, 'd_last')} = {value};")
+            value = f"(active && at.d_final[{k}] ? at.d_final[{k}][place] : 0.0f)"
+            lines.append(f"{self.parts.get(name, 'd_last')} = {held(value)};")
         lines += ["past_gates = 0.0f;" for _ in self.carried]
         head = "start(const UnitBackward& at, bool active, int row, int unit)"
         return function("void", head, lines)
