@@ -7,7 +7,7 @@
 
 Each tree is measured in processes of its own, which take turns. In each process all layers take
 turns too, torch's own among them: where those differ between the trees, the machine was not at
-rest.
+rest. The table is printed after every round.
 """
 
 import argparse
@@ -117,7 +117,7 @@ def main() -> None:
         for tree, turns in zip(asked.trees, found, strict=True):
             print(f"round {turn + 1} of {asked.rounds}: {tree}", file=sys.stderr, flush=True)
             turns.append(ask(tree.absolute(), asked.small))
-    print(table(*found))
+        print(table(*found), flush=True)
 
 
 if __name__ == "__main__":

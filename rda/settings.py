@@ -130,6 +130,10 @@ class Recipe:
     weight_dropout: float = 0.0
     """Share of the recurrent weights that a training step leaves out, the same ones for the whole
     batch and all time steps."""
+    restart_probability: float = 0.0
+    """Where the state is carried on from batch to batch: the probability with which a row starts
+    anew at a batch. With 0 a model knows states with a long past only, and may do badly at the
+    beginning of a text."""
     gru_gate_bias: float = 0.0
     """Initial bias of the GRU's reset and update gates; TensorFlow 1 starts them at 1."""
     reduction: Literal["mean", "sum"] = "mean"
@@ -156,7 +160,9 @@ class Recipe:
             "final_learning_rate", "adam_epsilon", "initial_state_deviation", "weight_decay",
         ):  # fmt: skip
             check_at_least(name, getattr(self, name), 0)
-        for name in ("adam_beta1", "adam_beta2", "dropout", "weight_dropout"):
+        for name in (
+            "adam_beta1", "adam_beta2", "dropout", "weight_dropout", "restart_probability",
+        ):  # fmt: skip
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(
                     f"{name} should be 0 or more and below 1, got {getattr(self, name)}"

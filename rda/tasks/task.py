@@ -130,6 +130,10 @@ class Task:
         """Raise a ValueError where the recipe does not fit the task."""
         if self.carries_state and recipe.learn_initial_state:
             raise ValueError(f"learn_initial_state does not go with {self.name}: it carries states")
+        if recipe.restart_probability and not self.carries_state:
+            raise ValueError(
+                f"restart_probability does not go with {self.name}: every sequence starts anew"
+            )
 
     def told(self) -> list[str]:
         """What a person should know of the data before training on it, in lines."""

@@ -69,7 +69,13 @@ class Text(Task):
     @classmethod
     def small(cls) -> Preset:
         task = cls(segment=50, embedding=16)
-        recipe = Recipe(hidden_size=64, batch_size=16, learning_rate=0.003, evaluate_every=100)
+        recipe = Recipe(
+            hidden_size=64,
+            batch_size=16,
+            learning_rate=0.003,
+            restart_probability=0.02,
+            evaluate_every=100,
+        )
         return Preset(task, recipe, Limits(steps=500))
 
     def suited(self, given: Mapping[str, Any]) -> Preset | None:
@@ -87,6 +93,7 @@ class Text(Task):
             batch_size=batch,
             learning_rate=0.003,
             clip_norm=1.0,
+            restart_probability=0.02,
             evaluate_every=max(steps // 10, 1),
         )
         if given.get("schedule", "cosine") != "constant" and steps > 1:

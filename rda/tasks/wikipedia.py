@@ -62,6 +62,7 @@ class Wikipedia(Task):
             warmup_steps=500,
             schedule_steps=steps,
             clip_norm=0.5,
+            restart_probability=0.01,
             precision="bfloat16",
             evaluate_every=2000,
         )
@@ -70,7 +71,7 @@ class Wikipedia(Task):
     @classmethod
     def small(cls) -> Preset:
         task = cls(segment=50, embedding=16, characters=1_000_000, evaluation_streams=20)
-        recipe = Recipe(hidden_size=64, batch_size=32, evaluate_every=100)
+        recipe = Recipe(hidden_size=64, batch_size=32, restart_probability=0.02, evaluate_every=100)
         return Preset(task, recipe, Limits(steps=500))
 
     @property

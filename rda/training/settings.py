@@ -101,6 +101,7 @@ ADDED_LATER = (
     "schedule", "warmup_steps", "schedule_steps", "final_learning_rate", "clip_norm",
     "clip_relative", "adam_epsilon", "gru_gate_bias", "initial_state_deviation", "adam_beta1",
     "adam_beta2", "weight_decay", "dropout", "weight_dropout",
+    "restart_probability",
 )  # fmt: skip
 """Settings of the recipe that did not exist when runs were named first. Where they have their
 default values they are left out of a run's name, so that a command still finds the run it started

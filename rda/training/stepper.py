@@ -247,6 +247,8 @@ class Stepper:
         model: nn.Module | None = None,
         noise: Noise | None = None,
     ) -> tuple[Tensor, Tensor, Tensor, Any]:
+        if noise is not None:
+            state = _state_from(noise.on_state(_state_tensors(state)))
         with self._precision():
             prediction, state = (model or self.model)(
                 batch.input, state, lengths=batch.lengths, noise=noise

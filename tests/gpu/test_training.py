@@ -96,7 +96,11 @@ def test_a_recorded_step_is_the_step(unit, precision):
     assert losses[0] == losses[1]
 
 
-@pytest.mark.parametrize("changes", [{}, {"dropout": 0.2, "weight_dropout": 0.3}], ids=["", "drop"])
+@pytest.mark.parametrize(
+    "changes",
+    [{"restart_probability": 0.0}, {"dropout": 0.2, "weight_dropout": 0.3}],
+    ids=["", "with noise"],
+)
 def test_a_stream_is_carried_through_recorded_steps(changes):
     text = torch.randint(97, 123, (60_000,), generator=torch.Generator().manual_seed(0))
     files = {"enwik8": bytes(text.tolist())}

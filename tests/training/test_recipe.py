@@ -62,6 +62,7 @@ class TestSchedule:
             ({"weight_decay": -1.0}, "weight_decay should be 0 or more"),
             ({"dropout": 1.0}, "dropout should be 0 or more and below 1"),
             ({"weight_dropout": -0.1}, "weight_dropout should be 0 or more and below 1"),
+            ({"restart_probability": 1.0}, "restart_probability should be 0 or more and below 1"),
             ({"gru_gate_bias": math.inf}, "gru_gate_bias should be finite"),
         ],
     )
@@ -249,6 +250,46 @@ class TestDropout:
         )
         assert torch.equal(one, same)
         assert not torch.equal(one, other)
+
+
+class TestRestarts:
+    def stepper(self, probability, unit="RDA-exp-tanh"):
+        recipe = replace(TINY, batch_size=50, restart_probability=probability)
+        settings = replace(TINY_RUNS["wikipedia"], unit=unit, recipe=recipe)
+        return build_stepper(settings, CPU, files=TEXT)
+
+    @pytest.mark.parametrize("unit", ["RDA-exp-tanh", "RWA", "LSTM", "GRU"])
+    def test_a_row_that_starts_anew_predicts_as_without_a_past(self, unit):
+        stepper = self.stepper(0.4, unit)
+        batch = stepper.source.batch(stepper.generator, 50)
+        _, _, _, past = stepper._forward(batch, None)
+        batch = stepper.source.batch(stepper.generator, 50)
+        noise = stepper._noise(batch)
+        _, some, _, _ = stepper._forward(batch, past, noise=noise)
+        _, carried, _, _ = stepper._forward(batch, past)
+        _, anew, _, _ = stepper._forward(batch, None)
+        assert 0 < noise.pasts.sum() < 50
+        assert torch.equal(some[:, noise.pasts], carried[:, noise.pasts])
+        assert torch.equal(some[:, ~noise.pasts], anew[:, ~noise.pasts])
+        assert not torch.equal(carried[:, ~noise.pasts], anew[:, ~noise.pasts])
+
+    def test_rows_start_anew_as_often_as_the_recipe_says(self):
+        stepper = self.stepper(0.1)
+        batch = stepper.source.batch(stepper.generator, 50)
+        kept = []
+        for step in range(200):
+            stepper.steps_done = step
+            kept.append(stepper._noise(batch).pasts.float().mean())
+        # Four standard deviations of a share of 10,000 draws.
+        assert torch.stack(kept).mean() == pytest.approx(0.9, abs=4 * (0.09 / 10_000) ** 0.5)
+
+    def test_an_evaluation_starts_no_row_anew(self):
+        found = [self.stepper(probability).evaluate("validation") for probability in (0.0, 0.9)]
+        assert found[0] == found[1]
+
+    def test_sequences_that_carry_no_state_have_nothing_to_start_anew(self):
+        with pytest.raises(ValueError, match="restart_probability does not go with addition"):
+            replace(TINY_RUNS["addition"], recipe=replace(TINY, restart_probability=0.1))
 
 
 def test_the_gates_of_a_gru_start_where_the_recipe_says():

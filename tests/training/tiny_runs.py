@@ -23,7 +23,7 @@ TINY_RUNS = {
     "wikipedia": RunSettings(
         Wikipedia(segment=7, embedding=3, characters=2000, evaluation_streams=3),
         "RDA-sigmoid-id",
-        replace(TINY, evaluate_every=4, dropout=0.3, weight_dropout=0.2),
+        replace(TINY, evaluate_every=4, dropout=0.3, weight_dropout=0.2, restart_probability=0.25),
     ),
 }
 
