@@ -62,6 +62,7 @@ class Wikipedia(Task):
             warmup_steps=500,
             schedule_steps=steps,
             clip_norm=0.5,
+            weight_decay=0.1,
             restart_probability=0.01,
             precision="bfloat16",
             evaluate_every=2000,
