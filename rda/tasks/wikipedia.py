@@ -57,7 +57,7 @@ class Wikipedia(Task):
         recipe = Recipe(
             hidden_size=1800,
             batch_size=128,
-            learning_rate=0.002,
+            learning_rate=0.004,
             schedule="cosine",
             warmup_steps=500,
             schedule_steps=steps,

@@ -1,6 +1,7 @@
 """Settings as TOML and back, with errors that name the key."""
 
 import tomllib
+from collections.abc import Iterable
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
@@ -10,7 +11,13 @@ import tomli_w
 from rda.names import unknown_name
 from rda.settings import Limits, Recipe, typed
 from rda.tasks import Task
-from rda.training.settings import RunSettings, full_settings, to_table
+from rda.training.settings import (
+    ADDED_LATER,
+    RunSettings,
+    default_values,
+    full_settings,
+    to_table,
+)
 
 Section = TypeVar("Section", Task, Recipe, Limits)
 
@@ -28,7 +35,7 @@ def to_toml(settings: RunSettings) -> str:
 
 
 def read_settings(path: Path) -> RunSettings:
-    """Settings from a file; what it leaves out has the value of the task at full size."""
+    """Settings from a file; what it leaves out is as in `from_table`."""
     try:
         with path.open("rb") as file:
             content = file.read(LARGEST_FILE + 1)
@@ -47,7 +54,12 @@ def read_settings(path: Path) -> RunSettings:
 
 
 def from_table(table: dict[str, Any]) -> RunSettings:
-    """The inverse of `to_table`."""
+    """The inverse of `to_table`.
+
+    What a table leaves out has the value of the task at full size. The exception are settings that
+    were added later, in a table that holds all others, as a run writes it: they did not exist when
+    it was written, and have their defaults.
+    """
     _refuse_unknown("setting", table, ("unit", "task", "recipe", "limits"))
     task_table = dict(_table(table, "task"))
     name = task_table.pop("name", None)
@@ -56,13 +68,23 @@ def from_table(table: dict[str, Any]) -> RunSettings:
     unit = table.get("unit")
     if not isinstance(unit, str):
         raise TypeError("unit should name a unit" + ("" if unit is None else f", got {unit!r}"))
-    default = full_settings(name, unit)
+    default, recipe = full_settings(name, unit), _table(table, "recipe")
+    later = (*ADDED_LATER, "not_finite")
+    if all(field.name in recipe or field.name in later for field in fields(Recipe)):
+        task_table = {**_defaults(default.task, default.task.added_later), **task_table}
+        recipe = {**_defaults(default.recipe, later), **recipe}
     return RunSettings(
         task=_section("task", default.task, task_table),
         unit=unit,
-        recipe=_section("recipe", default.recipe, _table(table, "recipe")),
+        recipe=_section("recipe", default.recipe, recipe),
         limits=_section("limits", default.limits, _table(table, "limits")),
     )
+
+
+def _defaults(section: Task | Recipe, names: Iterable[str]) -> dict[str, Any]:
+    """The defaults of some settings."""
+    defaults = default_values(section)
+    return {name: defaults[name] for name in names if name in defaults}
 
 
 def _table(table: dict[str, Any], key: str) -> dict[str, Any]:

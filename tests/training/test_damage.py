@@ -3,12 +3,13 @@
 import json
 import random
 import shutil
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import pytest
 from tiny_runs import TINY_RUNS, Silent, run_once, with_steps
 
 from rda.report.comparison import build_comparison
+from rda.settings import Recipe
 from rda.training import load
 from rda.training.manifest import MANIFEST
 from rda.training.record import (
@@ -22,7 +23,8 @@ from rda.training.record import (
     TIMING,
     Record,
 )
-from rda.training.settings import ADDED_LATER
+from rda.training.settings import ADDED_LATER, full_settings, to_table
+from rda.training.settings_file import from_table
 from rda.training.status import FINISHED, RecordError, Status
 
 RUN = with_steps(TINY_RUNS["multicopy"], 6, stop_at="never")
@@ -141,6 +143,18 @@ def test_runs_of_the_first_version_are_read_and_continued(finished, run):
     Record(run).verify()
     assert Record(run).settings == Record(finished).settings
     assert run_once(run, with_steps(RUN, 8, stop_at="never")).step == 8
+
+
+def test_a_setting_that_did_not_exist_yet_has_its_default_and_not_the_value_of_today():
+    """Wikipedia at full size decays its weights, and its first runs did not."""
+    whole = to_table(full_settings("wikipedia", "LSTM"))
+    assert whole["recipe"]["weight_decay"] > 0
+    old = {name: value for name, value in whole["recipe"].items() if name not in ADDED_LATER}
+    first = from_table({**whole, "recipe": old}).recipe
+    assert all(getattr(first, name) == getattr(Recipe(), name) for name in ADDED_LATER)
+    by_hand = {"unit": "LSTM", "task": {"name": "wikipedia"}, "recipe": {"hidden_size": 8}}
+    today = from_table(by_hand).recipe
+    assert today == replace(full_settings("wikipedia", "LSTM").recipe, hidden_size=8)
 
 
 def test_a_checkpoint_of_the_first_version_is_continued(run):
