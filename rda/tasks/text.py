@@ -28,6 +28,9 @@ MOST_CHARACTERS = 1 << 28
 """A longer text is read as bytes, which can stay on the disk."""
 LARGE = 1 << 30
 """Bytes above which a file is not read into memory. It must not be changed during training."""
+FEWEST_STEPS, MOST_DECAY = 2000, 0.3
+"""Of a text of any length. Over an eighth of the training the weights decay by as much, however
+many steps that is, up to this limit."""
 OFTEN = 2
 """A character that occurs less often has no number of its own."""
 
@@ -85,14 +88,16 @@ class Text(Task):
     def _preset(self, size: int, given: Mapping[str, Any]) -> Preset:
         """For a text of so many bytes."""
         hidden = 128 if size < 300_000 else 256 if size < 10_000_000 else 512
+        rate = 0.01 if hidden < 512 else 0.006
         batch = max(given.get("batch_size", 16 if size < 300_000 else 32), 1)
         epoch = max(size * 9 // (10 * batch * self.segment), 1)
-        steps = given.get("steps", min(max(8 * epoch, 500), 20_000))
+        steps = given.get("steps", min(max(8 * epoch, FEWEST_STEPS), 20_000))
         recipe = Recipe(
             hidden_size=hidden,
             batch_size=batch,
-            learning_rate=0.003,
+            learning_rate=rate,
             clip_norm=1.0,
+            weight_decay=min(MOST_DECAY, round(8 / (rate * max(steps, 1)), 3)),
             restart_probability=0.02,
             evaluate_every=max(steps // 10, 1),
         )

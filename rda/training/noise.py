@@ -35,7 +35,10 @@ class Noise:
         return _kept(weights, self.weights, self.recipe.weight_dropout)
 
     def on_state(self, parts: Sequence[Tensor]) -> list[Tensor]:
-        """A state, (layers, batch, units) each part, that is zero in the rows that start anew."""
+        """A state, (layers, batch, units) each part, that is zero in the rows that start anew.
+
+        Zeros are what every named unit starts from, as its layer takes and returns its state.
+        """
         if self.pasts is None:
             return list(parts)
         return [torch.where(self.pasts.unsqueeze(-1), part, 0.0) for part in parts]
