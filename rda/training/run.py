@@ -37,7 +37,7 @@ from rda.training.record import (
     write_settings,
     write_status,
 )
-from rda.training.settings import RunSettings, default_values, identity, without_its_end
+from rda.training.settings import RunSettings, identity, with_defaults, without_its_end
 from rda.training.status import RecordError, RunInUseError, Status
 
 _OURS = "|".join(map(re.escape, (*SEALED, SAMPLES, MANIFEST, PICTURE)))
@@ -273,10 +273,8 @@ def _step_of(line: str) -> float:
 
 def _completed(saved: dict[str, Any], asked: RunSettings) -> dict[str, Any]:
     """The settings of a checkpoint, with the defaults of settings that were added since."""
-    added = {
-        name: {**default_values(getattr(asked, name)), **saved[name]} for name in ("task", "recipe")
-    }
-    return without_its_end({**saved, **added})
+    whole = {name: with_defaults(getattr(asked, name), saved[name]) for name in ("task", "recipe")}
+    return without_its_end({**saved, **whole})
 
 
 def _is_ours(path: Path) -> bool:

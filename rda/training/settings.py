@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from typing import Any
 
@@ -130,3 +131,8 @@ def default_name(settings: RunSettings) -> str:
 def default_values(section: Any) -> dict[str, Any]:
     """The defaults of a task, a recipe or limits, by name."""
     return {part.name: part.default for part in fields(section) if part.default is not MISSING}
+
+
+def with_defaults(section: Any, written: Mapping[str, Any]) -> dict[str, Any]:
+    """What a run wrote of a section; settings that did not exist then have their defaults."""
+    return {**default_values(section), **written}

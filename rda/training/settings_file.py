@@ -1,7 +1,6 @@
 """Settings as TOML and back, with errors that name the key."""
 
 import tomllib
-from collections.abc import Iterable
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
@@ -14,9 +13,9 @@ from rda.tasks import Task
 from rda.training.settings import (
     ADDED_LATER,
     RunSettings,
-    default_values,
     full_settings,
     to_table,
+    with_defaults,
 )
 
 Section = TypeVar("Section", Task, Recipe, Limits)
@@ -71,20 +70,14 @@ def from_table(table: dict[str, Any]) -> RunSettings:
     default, recipe = full_settings(name, unit), _table(table, "recipe")
     later = (*ADDED_LATER, "not_finite")
     if all(field.name in recipe or field.name in later for field in fields(Recipe)):
-        task_table = {**_defaults(default.task, default.task.added_later), **task_table}
-        recipe = {**_defaults(default.recipe, later), **recipe}
+        task_table = with_defaults(default.task, task_table)
+        recipe = with_defaults(default.recipe, recipe)
     return RunSettings(
         task=_section("task", default.task, task_table),
         unit=unit,
         recipe=_section("recipe", default.recipe, recipe),
         limits=_section("limits", default.limits, _table(table, "limits")),
     )
-
-
-def _defaults(section: Task | Recipe, names: Iterable[str]) -> dict[str, Any]:
-    """The defaults of some settings."""
-    defaults = default_values(section)
-    return {name: defaults[name] for name in names if name in defaults}
 
 
 def _table(table: dict[str, Any], key: str) -> dict[str, Any]:
