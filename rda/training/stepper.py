@@ -3,9 +3,9 @@
 A batch is drawn in `step`, the loss is taken in `_forward`, the weights move in `_update`.
 """
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -23,6 +23,8 @@ from rda.training.text_model import TextModel
 
 WARM_UP = 3
 """Steps before one is recorded: libraries allocate memory and choose kernels at first calls."""
+WARM_UP_OF_A_TEAM = 11
+"""DistributedDataParallel times its first ten steps, which a recording does not allow."""
 SAMPLE = 120
 """Characters that a model of text writes after an evaluation."""
 GRAPHED_ENGINES = (*ON_GPUS, "cuDNN")
@@ -84,8 +86,7 @@ class Stepper:
         self.clipping = Clipping(recipe, device)
         self._rows = torch.zeros(room, 3, device=device)
         self._filled = 0
-        one_piece = device.type == "cuda" and team.size == 1 and accumulate == 1
-        self._warming_up: float = WARM_UP if one_piece else math.inf
+        self._warming_up = WARM_UP if team.size == 1 else WARM_UP_OF_A_TEAM
         self._graph_of_step: CudaGraph | None = None
 
     def _groups(self) -> list[dict[str, Any]]:
@@ -141,6 +142,17 @@ class Stepper:
         if self.task.carries_state:
             self.state = _state_from(parts)
 
+    @cached_property
+    def _can_be_recorded(self) -> bool:
+        """Whether a step is one piece of work for a GPU."""
+        one_piece = self.generator.device.type == "cuda" and self.accumulate == 1
+        return one_piece and self.team.can_record and self.engine() in GRAPHED_ENGINES
+
+    @property
+    def replays(self) -> bool:
+        """Whether steps are replayed from a recording by now."""
+        return self._graph_of_step is not None
+
     def _noise(self, batch: Batch) -> Noise:
         read = batch.input.shape[:2] if self.task.reads_every_step else batch.input.shape[1:2]
         outputs = (*read, self.recipe.hidden_size)
@@ -162,9 +174,7 @@ class Stepper:
         # The first batch of a stream carries no state, so the recording does not fit it.
         if self.task.carries_state and not carried:
             return update(*tensors)
-        if self._warming_up == WARM_UP and self.engine() not in GRAPHED_ENGINES:
-            self._warming_up = math.inf
-        if self._warming_up > 0:
+        if self._warming_up > 0 or not self._can_be_recorded:
             self._warming_up -= 1
             return update(*tensors, *carried)
         if self._graph_of_step is None:
@@ -272,6 +282,7 @@ class Stepper:
 
     def fetch(self) -> list[Row]:
         """The rows of the steps since the last fetch, in one transfer."""
+        self.team.wait_for(self.generator.device)
         names = ["loss"]
         names += [f"gradient of {n}" for n, p in self.parameters.items() if p.grad is not None]
         rows = []
@@ -307,8 +318,7 @@ class Stepper:
         if self.team.size > 1:
             names = ("loss", self.task.metric)
             sums = [float(totals.get(name, 0.0)) for name in names]
-            device = self.generator.device
-            both = torch.tensor([*sums, float(answers)], dtype=torch.float64, device=device)
+            both = torch.tensor([*sums, float(answers)], dtype=torch.float64)
             *found, answers = self.team.total(both).tolist()
             totals = dict(zip(names, found, strict=True))
         return {

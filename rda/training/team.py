@@ -8,6 +8,7 @@ for something that the others do not do.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 LIMIT = "RDA_TEAM_TIMEOUT"
 SECONDS = 120.0
 """How long a process waits for the others before it gives up; the variable says otherwise."""
+SECONDS_BETWEEN_LOOKS = 0.001
+NCCL = "cpu:gloo,cuda:nccl"
 LOST = ("onnection", "timed out", "Timed out", "imeout", "socket", "Socket", "NCCL", "gloo", "peer")
 """Words in what torch says when other processes are gone."""
 
@@ -111,8 +114,30 @@ class Team:
         """The model, whose gradients become the mean over all members while they are computed."""
         if self.size == 1:
             return model
-        with self.listening():
+        with self.listening(), _beside_the_default_stream():
             return nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=True)
+
+    @property
+    def can_record(self) -> bool:
+        """Whether a step can be recorded as a CUDA graph: NCCL's messages are work of the GPU like
+        any other, Gloo's are not."""
+        return self.size == 1 or _backend() == NCCL
+
+    def wait_for(self, device: torch.device) -> None:
+        """Wait until the device is done, but no longer than for another process.
+
+        torch's own watchdog does not see the messages of a recorded step, which wait forever for a
+        process that is gone.
+        """
+        if self.size == 1 or device.type != "cuda":
+            return
+        done = torch.cuda.Event()
+        done.record(torch.cuda.current_stream(device))
+        give_up = time.monotonic() + _seconds()
+        while not done.query():
+            if time.monotonic() > give_up:
+                raise self._lost()
+            time.sleep(SECONDS_BETWEEN_LOOKS)
 
     def without_reducing(self, model: nn.Module) -> AbstractContextManager[Any]:
         """A context in which gradients are added up in this process alone."""
@@ -126,10 +151,13 @@ class Team:
         except RuntimeError as error:
             if self.size == 1 or not any(word in str(error) for word in LOST):
                 raise
-            raise TeamError(
-                f"process {self.rank} of {self.size} has lost the others, or waited longer than "
-                f"{_seconds():g} seconds for them ({LIMIT}): the last checkpoint is kept"
-            ) from error
+            raise self._lost() from error
+
+    def _lost(self) -> TeamError:
+        return TeamError(
+            f"process {self.rank} of {self.size} has lost the others, or waited longer than "
+            f"{_seconds():g} seconds for them ({LIMIT}): the last checkpoint is kept"
+        )
 
 
 ALONE = Team()
@@ -194,7 +222,23 @@ def _gpu_of_member() -> int:
 def _backend() -> str:
     """NCCL for what is on GPUs, unless processes share one, which NCCL refuses."""
     here = int(os.environ.get("LOCAL_WORLD_SIZE", os.environ["WORLD_SIZE"]))
-    return "cpu:gloo,cuda:nccl" if here <= torch.cuda.device_count() else "gloo"
+    return NCCL if here <= torch.cuda.device_count() else "gloo"
+
+
+@contextmanager
+def _beside_the_default_stream() -> Iterator[None]:
+    """A context in which a GPU works in a stream that can be part of a recording.
+
+    DistributedDataParallel keeps what adds up gradients, in the stream in which it is made.
+    """
+    if not torch.cuda.is_available():
+        yield
+        return
+    default, beside = torch.cuda.current_stream(), torch.cuda.Stream()
+    beside.wait_stream(default)
+    with torch.cuda.stream(beside):
+        yield
+    default.wait_stream(beside)
 
 
 def _seconds() -> float:
