@@ -4,12 +4,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import get_args
 
 from rda.analysis import inspection
 from rda.analysis.inspection import Inspection
 from rda.analysis.lemma import Demand
 from rda.experiments.catalogue import ACTIVATION_TASKS, LEMMA_LENGTHS, LEMMA_UNITS
-from rda.experiments.claims import Claim, Verdict, verdicts
+from rda.experiments.claims import Claim, Judgement, Verdict, verdicts
 from rda.experiments.evidence import Cell, Evidence
 from rda.experiments.lines import train_line
 from rda.experiments.paper import TABLES, Table
@@ -99,12 +100,13 @@ class Reproduction:
         """How much is reproduced, in one sentence."""
         kinds = [cell.kind for cell in self.cells]
         judged = [verdict.judgement for _, verdict in self.claims]
+        rest = f"{kinds.count('differs')} differ"
+        if "not run" in kinds:
+            rest += f" and {kinds.count('not run')} are not run"
+        judgements = [f"{judged.count(one)} {one}" for one in get_args(Judgement) if one in judged]
         return (
             f"{kinds.count('reproduced')} of the {len(kinds)} numbers in Tables 1 to 7 are "
-            f"reproduced, {kinds.count('differs')} differ and {kinds.count('not run')} are not "
-            f"run. {len(judged)} claims: {judged.count('confirmed')} confirmed, "
-            f"{judged.count('partly')} partly, {judged.count('not confirmed')} not confirmed, "
-            f"{judged.count('not run')} not run."
+            f"reproduced, {rest}. {len(judged)} claims: {', '.join(judgements)}."
         )
 
     @property

@@ -20,7 +20,7 @@ from rda.training.record import METRICS, Record
 MEMBER = Path(__file__).with_name("nccl_member.py")
 RUNS = ("addition", "classify-length", "multicopy", "copy", "wikipedia")
 STEPS = 25
-ENDLESS = "rda train addition RWA --small --steps 1000000 --stop-at never --device cuda"
+ENDLESS = "rda train addition RWA --small --steps 1000000 --stop-at never --minutes 5 --device cuda"
 
 
 def start(size, *line, **more):
