@@ -163,6 +163,8 @@ STUDIES = (
             wikipedia("rows that start anew", restart_probability=0.01),
             wikipedia("no rows that start anew", 2, "LSTM"),
             wikipedia("rows that start anew", 2, "LSTM", restart_probability=0.01),
+            wikipedia("rows that start anew", 2, "RWA", restart_probability=0.01),
+            wikipedia("rows that start anew at each segment", 2, "RWA", restart_probability=0.99),
         ),
         seeds=1,
     ),
