@@ -7,6 +7,9 @@
 //   OWN       units of a block, 8 or 16
 //   CLUSTER   blocks in a cluster
 //   STEPS     k-steps of a block; a k-step is 16 values along k, the depth of one wgmma
+//   TAIL      4 units each that are left after the k-steps of all blocks: forward alone, else 0
+//   IN_MEMORY 1 if the blocks of a cluster exchange sums through global memory, because their
+//             weights leave no room for it in shared memory
 //   BACKWARD  1 to compile the backward kernel, 0 for the forward kernel
 //
 // A block has two warpgroups (chains), each with 64 rows of the batch of its own. A matrix multiply
@@ -141,6 +144,75 @@ __device__ __forceinline__ void product(float (&sum)[COLUMNS / 2], u32 weights, 
   asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
 }
 
+#if TAIL
+// The product of the last units, which are fewer than a k-step and have the shared memory that they
+// need. The first block of a cluster adds it. Its registers are laid out as those of wgmma.
+template <int COLUMNS>
+struct Tail {
+  uint2 weights[COLUMNS][TAIL];
+
+  template <typename Weight>
+  __device__ __forceinline__ void open(Weight weight) {
+    for (int i = threadIdx.x; i < COLUMNS * TAIL; i += CHAIN * CHAINS) {
+      const auto pair = [&](int k) {
+        k += CLUSTER * STEPS * 16 + i % TAIL * 2;
+        return (u32)weight(i / TAIL, k) | (u32)weight(i / TAIL, k + 1) << 16;
+      };
+      weights[i / TAIL][i % TAIL] = make_uint2(pair(0), pair(8));
+    }
+  }
+
+  __device__ __forceinline__ void add(float (&sum)[COLUMNS / 2], const Chunk& a, int lane) const {
+#pragma unroll
+    for (int j = 0; j < COLUMNS / 8; ++j) {
+      const uint2 b = lane % 4 < TAIL ? weights[j * 8 + lane / 4][lane % 4] : make_uint2(0, 0);
+      asm volatile(
+          "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+          "{%0, %1, %2, %3};"
+          : "+f"(sum[4 * j]), "+f"(sum[4 * j + 1]), "+f"(sum[4 * j + 2]), "+f"(sum[4 * j + 3])
+          : "r"(a.part[0]), "r"(a.part[1]), "r"(a.part[2]), "r"(a.part[3]), "r"(b.x), "r"(b.y));
+    }
+  }
+};
+#endif
+
+// ---------------------------------------------------------------- division of work
+
+struct Place {
+  int row, unit;  // unit is the first of the thread's adjacent units
+  bool active;
+};
+
+struct Here {
+  int chain, thread, block, rank;
+
+  __device__ __forceinline__ Here()
+      : chain(threadIdx.x / CHAIN), thread(threadIdx.x % CHAIN), block(blockIdx.x), rank(block_rank()) {}
+
+  // `which` is 0 for the first and 1 for the second row of the thread.
+  __device__ __forceinline__ Place place(int which, int first_row, int batch) const {
+    const int lane = thread % 32;
+    const int row = first_row + thread / 32 * 16 + lane / 4 + which * 8;
+    const int unit = block * OWN + lane % 4 * WIDE;
+    return {row, unit, row < batch && unit < H};
+  }
+
+  __device__ __forceinline__ int first_of_cluster() const { return block / CLUSTER * CLUSTER * OWN; }
+};
+
+// Global memory through which all blocks exchange h, or the gradients of the gates. There are two
+// buffers, because some blocks write the next step's values while others still read this step's.
+struct Board {
+  u32* counters;  // one for each chain
+  Chunk* chunks;  // [2][CHAINS][CLUSTER * STEPS, and the tail][CHAIN]
+  Chunk* sums;    // of the exchange through memory
+
+  __device__ __forceinline__ Chunk* at(int turn, int step, const Here& here) const {
+    const long long first = ((turn & 1) * CHAINS + here.chain) * (long long)(CLUSTER * STEPS + (TAIL > 0));
+    return chunks + (first + step) * CHAIN + here.thread;
+  }
+};
+
 // ---------------------------------------------------------------- exchange in the cluster
 
 // Four sums in three words, each without its last 8 bits. What is left is still 128 times as fine
@@ -160,8 +232,24 @@ __device__ __forceinline__ void add_packed(float* sums, const u32* words) {
   sums[3] += __uint_as_float(words[2] & 0xffffff00u);
 }
 
+// Keep this block's part of the sums, and send the others theirs. `rank` is a value: of a reference
+// the compiler makes an index into an array in memory.
+template <int EACH, typename Send>
+__device__ __forceinline__ void deal(float (&own)[EACH], const float (&sum)[CLUSTER * EACH], u32 rank, Send send) {
+#pragma unroll
+  for (int owner = 0; owner < CLUSTER; ++owner) {
+    if (owner == rank) {
+#pragma unroll
+      for (int j = 0; j < EACH; ++j) own[j] = sum[owner * EACH + j];
+    } else {
+      send(sum + owner * EACH, rank < owner ? rank : rank - 1, owner);
+    }
+  }
+}
+
 // run: own = the sum over all blocks of the cluster of their parts of this block's columns, added
 // in a fixed order.
+#if !IN_MEMORY
 template <int EACH>
 struct Exchange {
   static constexpr int PACKED = EACH / 4 * 3, WORDS = (PACKED + 1) / 2 * 2, FOURS = WORDS / 4, TWOS = WORDS % 4 / 2;
@@ -195,71 +283,80 @@ struct Exchange {
     for (int j = 0; j < EACH / 4; ++j) add_packed(own + 4 * j, words + 3 * j);
   }
 
-  __device__ __forceinline__ void run(float (&own)[EACH], const float (&sum)[CLUSTER * EACH], u32 rank, int chain,
-                                      u32 parity) {
-    const int thread = threadIdx.x % CHAIN;
-    const u32 barrier = shared_address(&arrived[chain]);
+  __device__ __forceinline__ void run(float (&own)[EACH], const float (&sum)[CLUSTER * EACH], const Board&,
+                                      const Here& here, u32 parity) {
+    const u32 barrier = shared_address(&arrived[here.chain]);
+    deal(own, sum, here.rank,
+         [&](const float* sums, int slot, int owner) { send(sums, slot, owner, here.chain, here.thread); });
+    barrier_wait(barrier, parity);
+    if (here.thread == 0) barrier_expect(barrier, BYTES);
 #pragma unroll
-    for (int owner = 0; owner < CLUSTER; ++owner) {
-      if (owner == rank) {
+    for (int slot = 0; slot < CLUSTER - 1; ++slot) receive(own, slot, here.chain, here.thread);
+  }
+};
+
+#else
+// The same through global memory. Nobody overwrites what is not read yet: between two exchanges of a
+// chain all its blocks meet.
+template <int EACH>
+struct Exchange {
+  static constexpr int CHUNKS = (EACH / 4 * 3 + 3) / 4;
+
+  u64 arrived[CHAINS];
+
+  __device__ __forceinline__ void open() const { open_barriers(shared_address(arrived), CHAINS, 0, CLUSTER - 1); }
+
+  __device__ __forceinline__ void run(float (&own)[EACH], const float (&sum)[CLUSTER * EACH], const Board& board,
+                                      const Here& here, u32 parity) {
+    const auto part = [&](int owner, int slot) {
+      const int first = ((here.block - here.rank + owner) * CHAINS + here.chain) * (CLUSTER - 1) + slot;
+      return board.sums + (long long)first * CHUNKS * CHAIN + here.thread;
+    };
+    deal(own, sum, here.rank, [&](const float* sums, int slot, int owner) {
+      u32 words[CHUNKS * 4] = {};
 #pragma unroll
-        for (int j = 0; j < EACH; ++j) own[j] = sum[owner * EACH + j];
-      } else {
-        send(sum + owner * EACH, rank < owner ? rank : rank - 1, owner, chain, thread);
+      for (int j = 0; j < EACH / 4; ++j) pack(words + 3 * j, sums + 4 * j);
+#pragma unroll
+      for (int j = 0; j < CHUNKS; ++j)
+        *(uint4*)(part(owner, slot) + j * CHAIN) = make_uint4(words[4 * j], words[4 * j + 1], words[4 * j + 2],
+                                                              words[4 * j + 3]);
+    });
+    const u32 barrier = shared_address(&arrived[here.chain]);
+    chain_sync(here.chain);
+    if (here.thread < CLUSTER && here.thread != here.rank) barrier_arrive(in_block(barrier, here.thread));
+    barrier_wait(barrier, parity);
+#pragma unroll
+    for (int slot = 0; slot < CLUSTER - 1; ++slot) {
+      Chunk chunks[CHUNKS];
+#pragma unroll
+      for (int j = 0; j < CHUNKS; ++j) chunks[j] = load_chunk(part(here.rank, slot) + j * CHAIN);
+#pragma unroll
+      for (int j = 0; j < EACH / 4; ++j) {
+        u32 words[3];
+#pragma unroll
+        for (int n = 0; n < 3; ++n) words[n] = chunks[(3 * j + n) / 4].part[(3 * j + n) % 4];
+        add_packed(own + 4 * j, words);
       }
     }
-    barrier_wait(barrier, parity);
-    if (thread == 0) barrier_expect(barrier, BYTES);
-#pragma unroll
-    for (int slot = 0; slot < CLUSTER - 1; ++slot) receive(own, slot, chain, thread);
   }
 };
-
-// ---------------------------------------------------------------- division of work
-
-struct Place {
-  int row, unit;  // unit is the first of the thread's adjacent units
-  bool active;
-};
-
-struct Here {
-  int chain, thread, block, rank;
-
-  __device__ __forceinline__ Here()
-      : chain(threadIdx.x / CHAIN), thread(threadIdx.x % CHAIN), block(blockIdx.x), rank(block_rank()) {}
-
-  // `which` is 0 for the first and 1 for the second row of the thread.
-  __device__ __forceinline__ Place place(int which, int first_row, int batch) const {
-    const int lane = thread % 32;
-    const int row = first_row + thread / 32 * 16 + lane / 4 + which * 8;
-    const int unit = block * OWN + lane % 4 * WIDE;
-    return {row, unit, row < batch && unit < H};
-  }
-
-  __device__ __forceinline__ int first_of_cluster() const { return block / CLUSTER * CLUSTER * OWN; }
-};
-
-// Global memory through which all blocks exchange h, or the gradients of the gates. There are two
-// buffers, because some blocks write the next step's values while others still read this step's.
-struct Board {
-  u32* counters;  // one for each chain
-  Chunk* chunks;  // [2][CHAINS][CLUSTER * STEPS][CHAIN]
-
-  __device__ __forceinline__ Chunk* at(int turn, int step, const Here& here) const {
-    const long long first = ((turn & 1) * CHAINS + here.chain) * (long long)(CLUSTER * STEPS);
-    return chunks + (first + step) * CHAIN + here.thread;
-  }
-};
+#endif
 
 // A block's shared memory: its weights for the whole sequence, and what its cluster sends it.
 template <int COLUMNS, int EACH>
 struct Shared {
   alignas(128) unsigned short weights[STEPS * 16 * COLUMNS];
   Exchange<EACH> exchange;
+#if TAIL
+  Tail<COLUMNS> tail;
+#endif
 
   template <typename Weight>
   __device__ __forceinline__ void open(Weight weight) {
     load_weights<COLUMNS>(weights, weight);
+#if TAIL
+    tail.open(weight);
+#endif
     exchange.open();
   }
 
@@ -268,8 +365,14 @@ struct Shared {
   __device__ __forceinline__ void multiply_all(float (&own)[EACH], const Board& board, int turn, u32 exchanged,
                                                const Here& here) {
     float sum[COLUMNS / 2];
+#if TAIL
+    const Chunk rest = load_chunk(board.at(turn, CLUSTER * STEPS, here));
+#endif
     product<COLUMNS>(sum, shared_address(weights), board.at(turn, here.rank * STEPS, here));
-    exchange.run(own, sum, here.rank, here.chain, exchanged & 1);
+#if TAIL
+    if (here.rank == 0) tail.add(sum, rest, here.thread % 32);
+#endif
+    exchange.run(own, sum, board, here, exchanged & 1);
   }
 };
 
