@@ -111,7 +111,7 @@ STUDIES = (
     ),
     Study(
         "study-copy",
-        "Other copy tasks: a short delay, fewer symbols, a smaller alphabet, a higher learning rate",
+        "Other copy tasks: delay, symbols, alphabet, and a higher learning rate",
         (
             Variant("copy", {"delay": 100}, LEARNS_COPY),
             Variant("copy", {"symbols": 9}, RDAS),
@@ -121,8 +121,7 @@ STUDIES = (
     ),
     Study(
         "study-multicopy",
-        "Other multiple sequence copies: answers counted alone, a larger alphabet, fewer symbols, half "
-        "of the learning rate",
+        "Other multiple sequence copies: what is counted, alphabet, symbols, and half of the rate",
         (
             Variant("multicopy", {"counted": "answers"}, (*RDAS, "GRU", "LSTM")),
             Variant("multicopy", {"alphabet": 8}, (*RDAS, "GRU", "LSTM")),
