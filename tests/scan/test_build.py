@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import forking
 import pytest
 import torch
 
@@ -38,14 +39,7 @@ def environment(cache, **changes):
 
 
 def start(cache, code=RUN, **changes):
-    return subprocess.Popen(
-        [sys.executable, "-c", code],
-        env=environment(cache, **changes),
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    return forking.start(["-c", code], ROOT, environment(cache, **changes))
 
 
 def finish(process):

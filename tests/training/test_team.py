@@ -10,6 +10,7 @@ import sys
 import time
 from pathlib import Path
 
+import forking
 import pytest
 import torch
 from test_loop import assert_same_run
@@ -39,13 +40,8 @@ def start(size, *line, **more):
     common = {**os.environ, **more, "WORLD_SIZE": str(size), "OMP_NUM_THREADS": "1"}
     common |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
     return [
-        subprocess.Popen(
-            [sys.executable, *map(str, line)],
-            cwd=HERE,
-            env={**common, "RANK": str(rank), "LOCAL_RANK": str(rank)},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
+        forking.start(
+            line, HERE, {**common, "RANK": str(rank), "LOCAL_RANK": str(rank)}, together=True
         )
         for rank in range(size)
     ]
@@ -109,10 +105,10 @@ def test_a_run_goes_on_with_another_number_of_processes(tmp_path, alone):
 
 
 def test_killed_at_any_moment_a_team_goes_on_bit_by_bit(tmp_path):
-    trained_by(2, tmp_path / "whole", 200, "wikipedia")
+    trained_by(2, tmp_path / "whole", 100, "wikipedia")
     generator = random.Random(0)
     for victim in (0, 1):
-        team = start(2, "team_member.py", tmp_path / "cut", 200, 1, "wikipedia")
+        team = start(2, "team_member.py", tmp_path / "cut", 100, 1, "wikipedia")
         steps = _steps(tmp_path / "cut" / "wikipedia") + generator.randrange(3, 30)
         while team[0].poll() is None and _steps(tmp_path / "cut" / "wikipedia") < steps:
             time.sleep(0.005)
@@ -120,7 +116,7 @@ def test_killed_at_any_moment_a_team_goes_on_bit_by_bit(tmp_path):
         said, codes = finish(team)
         assert codes[victim] == -signal.SIGKILL
         assert codes[1 - victim] == 1, said  # not a hang, and not a success
-    trained_by(2, tmp_path / "cut", 200, "wikipedia")
+    trained_by(2, tmp_path / "cut", 100, "wikipedia")
     assert_same_run(tmp_path / "whole" / "wikipedia", tmp_path / "cut" / "wikipedia")
 
 
@@ -130,15 +126,15 @@ def _steps(folder):
 
 
 def test_torchrun_starts_a_killed_process_again(tmp_path):
-    line = "train multicopy GRU --copies 2 --symbols 2 --alphabet 3 --hidden-size 8 --batch-size 4"
-    line += " --steps 400 --stop-at never --device cpu --checkpoint-minutes 0"
+    line = "-m rda train multicopy GRU --copies 2 --symbols 2 --alphabet 3 --hidden-size 8"
+    line += " --batch-size 4 --steps 200 --stop-at never --device cpu --checkpoint-minutes 0"
+    line += f" --runs-dir {tmp_path} --name"
+    said, codes = finish(start(2, *line.split(), "whole"))
+    assert codes == [0, 0], "\n".join(said)
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
-    torchrun += ["--max-restarts", "2", "--master-port", str(free_port()), "-m", "rda"]
-    runs = ["--runs-dir", str(tmp_path), "--name"]
-    whole = subprocess.run([*torchrun, *line.split(), *runs, "whole"], capture_output=True)
-    assert whole.returncode == 0, whole.stderr.decode()
+    torchrun += ["--max-restarts", "2", "--master-port", str(free_port())]
     cut = subprocess.Popen(
-        [*torchrun, *line.split(), *runs, "cut"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        [*torchrun, *line.split(), "cut"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     )
     while cut.poll() is None and _steps(tmp_path / "cut") < 50:
         time.sleep(0.01)
@@ -153,7 +149,7 @@ def test_a_process_that_does_not_answer_is_given_up_with_one_line(tmp_path):
     team = start(
         2, "-m", "rda", "train", "addition", "RWA", "--small", "--steps", "100000",
         "--stop-at", "never", "--device", "cpu", "--runs-dir", tmp_path, "--name", "run",
-        RDA_TEAM_TIMEOUT="15",
+        RDA_TEAM_TIMEOUT="5",
     )  # fmt: skip
     while team[0].poll() is None and _steps(tmp_path / "run") < 5:
         time.sleep(0.01)
@@ -162,7 +158,7 @@ def test_a_process_that_does_not_answer_is_given_up_with_one_line(tmp_path):
     team[1].kill()
     team[1].communicate()
     assert team[0].returncode == 1
-    assert "waited longer than 15 seconds for them (RDA_TEAM_TIMEOUT)" in said
+    assert "waited longer than 5 seconds for them (RDA_TEAM_TIMEOUT)" in said
     assert "Traceback" not in said
     assert Record(tmp_path / "run").status.state == "failed"
 
