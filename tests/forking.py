@@ -8,6 +8,7 @@ after another; how an interpreter starts is tested elsewhere.
 import multiprocessing
 import os
 import runpy
+import socket
 import sys
 
 LOADED = (
@@ -30,6 +31,28 @@ def run(line, cwd=None, env=None):
     process = start(line, cwd, env)
     said, complaints = process.communicate()
     return process.returncode, said, complaints
+
+
+def free_port():
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return str(found.getsockname()[1])
+
+
+def start_team(size, line, cwd=None, **more):
+    """The processes of a team, as torchrun would start them, with `more` in their environment."""
+    common = {**os.environ, **more, "WORLD_SIZE": str(size), "OMP_NUM_THREADS": "1"}
+    common |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port()}
+    return [
+        start(line, cwd, {**common, "RANK": str(rank), "LOCAL_RANK": str(rank)}, together=True)
+        for rank in range(size)
+    ]
+
+
+def finish(team):
+    """What each process of a team printed, and its exit code."""
+    said = [process.communicate()[0] for process in team]
+    return said, [process.returncode for process in team]
 
 
 class Forked:

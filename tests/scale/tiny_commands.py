@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-STEPS = 400
+STEPS = 200
 TINY = (
     "train addition RDA-exp-tanh --length 6 --hidden-size 8 --batch-size 4 --stop-at never "
     f"--steps {STEPS} --device cpu --seeds 2 --threads 1"

@@ -4,15 +4,14 @@ import json
 import os
 import random
 import signal
-import socket
 import subprocess
 import sys
 import time
 from pathlib import Path
 
-import forking
 import pytest
 import torch
+from forking import finish, free_port, start_team
 from test_loop import assert_same_run
 from tiny_runs import TINY_RUNS, files_for, with_steps
 
@@ -29,28 +28,8 @@ ROUNDING = 2e-5
 carry on: it divides by the root of squares, so that small gradients lose a digit or two."""
 
 
-def free_port():
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return found.getsockname()[1]
-
-
 def start(size, *line, **more):
-    """The processes of a team, as torchrun would start them."""
-    common = {**os.environ, **more, "WORLD_SIZE": str(size), "OMP_NUM_THREADS": "1"}
-    common |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
-    return [
-        forking.start(
-            line, HERE, {**common, "RANK": str(rank), "LOCAL_RANK": str(rank)}, together=True
-        )
-        for rank in range(size)
-    ]
-
-
-def finish(processes):
-    """What they printed, and how they ended."""
-    said = [process.communicate()[0] for process in processes]
-    return said, [process.returncode for process in processes]
+    return start_team(size, line, HERE, **more)
 
 
 def trained_by(size, folder, steps, *names, accumulate=1):
@@ -132,7 +111,7 @@ def test_torchrun_starts_a_killed_process_again(tmp_path):
     said, codes = finish(start(2, *line.split(), "whole"))
     assert codes == [0, 0], "\n".join(said)
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
-    torchrun += ["--max-restarts", "2", "--master-port", str(free_port())]
+    torchrun += ["--max-restarts", "2", "--master-port", free_port()]
     cut = subprocess.Popen(
         [*torchrun, *line.split(), "cut"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     )
