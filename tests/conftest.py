@@ -21,6 +21,10 @@ from rda.activations import ATTENTION, HIDDEN, OUTPUT, Choices
 from rda.scan import dispatch
 from rda.scan.cpu import build
 
+# Otherwise each test process, and each of their many children, compiles our modules again.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+
 EVERY_CHOICE = [
     *(Choices(*names) for names in itertools.product(ATTENTION, HIDDEN, OUTPUT)),
     Choices("exp", "tanh", "identity", discount=False),

@@ -2,6 +2,7 @@
 
 import os
 
+import forking
 import pytest
 import torch
 from torch import distributed, multiprocessing, nn
@@ -52,7 +53,9 @@ def work(rank, units, folder):
 
 def test_two_processes_give_the_gradients_of_one(tmp_path):
     units = ("RDA-exp-tanh", "RWA")
-    multiprocessing.spawn(work, args=(units, str(tmp_path)), nprocs=2)
+    multiprocessing.start_processes(
+        work, args=(units, str(tmp_path)), nprocs=2, start_method=forking.METHOD
+    )
     for unit in units:
         alone = gradients(*model_and_batch(unit))
         for rank in range(2):

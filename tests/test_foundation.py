@@ -9,6 +9,7 @@ import sys
 import tomllib
 from pathlib import Path
 
+import forking
 import pytest
 
 ROOT = Path(__file__).parents[1]
@@ -78,13 +79,10 @@ def test_training_and_loading_in_the_readme_work_in_two_processes(tmp_path):
     head, loading = code.split("\nmodel = ", 1)
     alone = {**os.environ, "OMP_NUM_THREADS": "1"}  # other tests run beside this one
     for part in (head, f"import rda, torch\nmodel = {loading}"):
-        done = subprocess.run(
-            [sys.executable, "-c", part], capture_output=True, text=True, cwd=tmp_path, env=alone,
-            check=False,
-        )  # fmt: skip
-        assert done.returncode == 0, done.stderr
-    assert "MultiCopy" in done.stdout
-    assert "torch.Size([30, 2])" in done.stdout
+        code, said, complaints = forking.run(["-c", part], tmp_path, alone)
+        assert code == 0, complaints
+    assert "MultiCopy" in said
+    assert "torch.Size([30, 2])" in said
 
 
 def test_the_text_for_a_package_index_stands_alone():

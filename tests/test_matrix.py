@@ -26,6 +26,9 @@ def answer(*arguments):
 def test_every_condition_runs_tests_that_exist(matrix):
     for condition in matrix.CONDITIONS.values():
         assert all((ROOT / name.partition("::")[0]).exists() for name in condition.tests)
+    for option in matrix.WITHOUT_KERNELS:
+        path, _, name = option.removeprefix("--deselect=").partition("::")
+        assert f"def {name}(" in (ROOT / path).read_text()
 
 
 def test_the_list_says_what_this_machine_cannot_emulate(matrix):

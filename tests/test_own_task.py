@@ -9,6 +9,7 @@ import sys
 import time
 from pathlib import Path
 
+import forking
 import pytest
 
 from rda.training.record import METRICS, SETTINGS
@@ -38,11 +39,7 @@ for line in json.loads(sys.argv[1]):
 def start(place, *arguments):
     environment = {**os.environ, "RDA_TASKS": "parity.py", "COLUMNS": "120", "OMP_NUM_THREADS": "1"}
     environment.pop("RDA_RUNS", None)
-    command = [sys.executable, *arguments]
-    return subprocess.Popen(
-        command, cwd=place, env=environment, text=True, stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-    )  # fmt: skip
+    return forking.start(arguments, place, environment, together=True)
 
 
 def rda(place, *lines):
@@ -117,5 +114,6 @@ prediction, _ = model(torch.zeros(5, 7, 1))
 assert prediction.shape == (7, 2)
 assert model.record.status.step == 3
 """
-    subprocess.run([sys.executable, "-c", code], check=True, cwd=place)
+    ended, _, complaints = forking.run(["-c", code], place)
+    assert ended == 0, complaints
     assert 'name = "parity"' in (place / "here" / SETTINGS).read_text()

@@ -33,6 +33,15 @@ NUMERICS = (
     *("tests/test_gradients.py", "tests/test_extreme_logits.py", "tests/test_equations.py"),
     *("tests/test_doctor.py", "tests/training/test_loop.py::TestLearning"),
 )
+WITHOUT_KERNELS = tuple(
+    f"--deselect=tests/test_gradients.py::{name}"
+    for name in (
+        "test_scan_with_ragged_lengths_and_a_given_state",
+        "test_layer_with_packed_input_and_a_given_state",
+    )
+)
+"""The reference alone in float64, beside finite differences: no kernel of ours takes part, and what
+other vectors change in torch's is far below the tolerance."""
 PROCESSES = (
     *("tests/commands/test_cli.py", "tests/data", "tests/scan/test_build.py"),
     *("tests/test_benchmarks.py", "tests/test_distributed.py", "tests/training/test_killing.py"),
@@ -154,6 +163,7 @@ CONDITIONS = {
         "vectors of 512 bits",
         NUMERICS,
         vectors("avx512", "AVX512_CORE", "AVX512", "x86-64-v4"),
+        options=WITHOUT_KERNELS,
         expected=("AVX512", 64),
         obstacle=needs("avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"),
     ),
@@ -161,6 +171,7 @@ CONDITIONS = {
         "vectors of 256 bits",
         NUMERICS,
         vectors("avx2", "AVX2", "AVX2", "x86-64-v3"),
+        options=WITHOUT_KERNELS,
         expected=("AVX2", 32),
         obstacle=needs("avx2", "fma", "bmi2"),
     ),
@@ -168,6 +179,7 @@ CONDITIONS = {
         "vectors of 128 bits: any x86-64",
         NUMERICS,
         vectors("default", "SSE41", "SSE4_2", "x86-64"),
+        options=WITHOUT_KERNELS,
         expected=("DEFAULT", 16),
         obstacle=needs("sse2"),
     ),

@@ -10,6 +10,7 @@ import inspect
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import MISSING, fields
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NoReturn, get_args, get_origin, get_type_hints
@@ -152,6 +153,7 @@ def field_docs(owner: type) -> dict[str, str]:
     return found
 
 
+@cache  # the help of `rda train` asks for those of Recipe once for each task
 def _docs_in(owner: type) -> dict[str, str]:
     try:
         tree = ast.parse(textwrap.dedent(inspect.getsource(owner)))

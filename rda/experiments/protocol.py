@@ -111,21 +111,23 @@ STUDIES = (
     ),
     Study(
         "study-copy",
-        "Other copy tasks: a short delay, fewer symbols, a smaller alphabet",
+        "Other copy tasks: delay, symbols, alphabet, and a higher learning rate",
         (
             Variant("copy", {"delay": 100}, LEARNS_COPY),
             Variant("copy", {"symbols": 9}, RDAS),
             Variant("copy", {"alphabet": 5}, RDAS),
+            Variant("copy", {"learning_rate": 0.002}, (*RDAS, "RWA")),
         ),
     ),
     Study(
         "study-multicopy",
-        "Other multiple sequence copies: answers counted alone, a larger alphabet, fewer symbols",
+        "Other multiple sequence copies: what is counted, alphabet, symbols, and half of the rate",
         (
             Variant("multicopy", {"counted": "answers"}, (*RDAS, "GRU", "LSTM")),
             Variant("multicopy", {"alphabet": 8}, (*RDAS, "GRU", "LSTM")),
             Variant("multicopy", {"alphabet": 10}, (*RDAS, "GRU", "LSTM")),
             Variant("multicopy", {"symbols": 8}, (*RDAS, "GRU", "LSTM")),
+            Variant("multicopy", {"learning_rate": 0.0005}, (*RDAS, "GRU", "LSTM")),
         ),
     ),
     Study(

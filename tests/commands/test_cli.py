@@ -12,6 +12,7 @@ import time
 from argparse import Namespace
 from pathlib import Path
 
+import forking
 import pytest
 
 from rda.cli import COMMANDS, build_parser, main
@@ -201,9 +202,9 @@ class TestExitCodes:
 
     @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
     def test_130_after_a_signal_and_nothing_is_lost(self, number, tmp_path):
-        command = [sys.executable, "-m", "rda.cli", "train", "multicopy", "GRU", *TINY]
+        command = ["-m", "rda.cli", "train", "multicopy", "GRU", *TINY]
         command += ["--stop-at", "never", "--name", "signalled", "--threads", "1"]
-        process = subprocess.Popen([*command, "--steps", "1000000"], cwd=tmp_path)
+        process = forking.start([*command, "--steps", "1000000"], tmp_path)
         metrics = tmp_path / "runs" / "signalled" / METRICS
         while not metrics.exists() or metrics.stat().st_size < 1000:
             assert process.poll() is None

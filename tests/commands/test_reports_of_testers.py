@@ -9,6 +9,7 @@ import sys
 import time
 from pathlib import Path
 
+import forking
 import pytest
 
 from rda.cli import main
@@ -121,11 +122,10 @@ class TestWords:
         assert done.stdout.startswith("rda ")
 
     def test_after_ctrl_c_it_says_how_to_continue(self, tmp_path):
-        command = [sys.executable, "-m", "rda.cli", "train", "multicopy", "GRU", *TINY]
-        process = subprocess.Popen(
-            [*command, "--steps", "1000000", "--stop-at", "never", "--name", "stopped"],
-            stdout=subprocess.PIPE, text=True,
-        )  # fmt: skip
+        command = ["-m", "rda.cli", "train", "multicopy", "GRU", *TINY]
+        process = forking.start(
+            [*command, "--steps", "1000000", "--stop-at", "never", "--name", "stopped"]
+        )
         metrics = tmp_path / "runs" / "stopped" / METRICS
         while not metrics.exists() or metrics.stat().st_size < 500:
             assert process.poll() is None

@@ -2,10 +2,10 @@
 
 import importlib
 import pickle
-import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
+import forking
 import numpy as np
 import pytest
 import torch
@@ -161,7 +161,8 @@ def test_a_pickled_estimator_predicts_the_same_in_another_process(waves, tmp_pat
     ]
     (tmp_path / "fitted").write_bytes(pickle.dumps((fitted, X)))
     paths = [str(tmp_path / name) for name in ("fitted", "answers.npz")]
-    subprocess.run([sys.executable, "-c", PREDICT, *paths], check=True)
+    ended, _, complaints = forking.run(["-c", PREDICT, *paths])
+    assert ended == 0, complaints
     answers = np.load(tmp_path / "answers.npz")
     for estimator, name in zip(fitted, answers.files, strict=True):
         np.testing.assert_array_equal(answers[name], estimator.predict(X))

@@ -4,8 +4,9 @@ import os
 import secrets
 from pathlib import Path
 
+import forking
 import pytest
-from tiny_commands import TINY, command
+from tiny_commands import TINY
 
 ROOT = Path(__file__).parents[2]
 
@@ -27,7 +28,6 @@ def ray_environment():
 def alone(tmp_path_factory):
     """The folder of the two runs, trained one after the other in one process."""
     folder = tmp_path_factory.mktemp("alone")
-    done = command([*TINY, "--runs-dir", str(folder)], {**os.environ, "PYTHONPATH": str(ROOT)})
-    said, _ = done.communicate(timeout=300)
-    assert done.returncode == 0, said
+    code, _, complaints = forking.run(["-m", "rda", *TINY, "--runs-dir", folder])
+    assert code == 0, complaints
     return folder

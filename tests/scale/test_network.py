@@ -3,10 +3,9 @@
 tools/network.py has longer cases: limits that are passed, hosts that die and come back, Ray.
 """
 
-import subprocess
-import sys
 import time
 
+import forking
 import pytest
 from comparing_records import differences
 from hosts import TINY, both, processes_of_starts, said, steps
@@ -36,10 +35,9 @@ def two_hosts():
 def undisturbed(tmp_path_factory):
     """The run by two processes of this machine."""
     folder = tmp_path_factory.mktemp("undisturbed")
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
-    torchrun += ["--nproc-per-node", "2", "-m", "rda", *map(str, LINE)]
-    done = subprocess.run([*torchrun, "--runs-dir", folder, "--name", "run"], capture_output=True)
-    assert done.returncode == 0, done.stderr.decode()
+    line = ["-m", "rda", *LINE, "--runs-dir", folder, "--name", "run"]
+    printed, codes = forking.finish(forking.start_team(2, line))
+    assert codes == [0, 0], "\n".join(printed)
     return folder
 
 

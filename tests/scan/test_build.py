@@ -2,10 +2,9 @@
 
 import hashlib
 import os
-import subprocess
-import sys
 from pathlib import Path
 
+import forking
 import pytest
 import torch
 
@@ -38,14 +37,7 @@ def environment(cache, **changes):
 
 
 def start(cache, code=RUN, **changes):
-    return subprocess.Popen(
-        [sys.executable, "-c", code],
-        env=environment(cache, **changes),
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    return forking.start(["-c", code], ROOT, environment(cache, **changes))
 
 
 def finish(process):
@@ -210,12 +202,7 @@ except rda.EngineUnavailableError as error:
 
 def test_everything_else_passes_on_the_fallback(tmp_path, hidden_compiler):
     files = ("test_layers.py", "test_conventions.py", "test_cells.py", "test_catalogue.py")
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist"]
-        + [str(ROOT / "tests" / name) for name in files],
-        env=environment(tmp_path / "cache", **hidden_compiler),
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stdout[-3000:]
+    line = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist"]
+    line += [ROOT / "tests" / name for name in files]
+    code, said, _ = forking.run(line, ROOT, environment(tmp_path / "cache", **hidden_compiler))
+    assert code == 0, said[-3000:]

@@ -1,8 +1,6 @@
 """Tensors whose memory is not what they stand for: negated lazily, zero without storage, freed."""
 
-import subprocess
-import sys
-
+import forking
 import pytest
 import torch
 from torch.nn.utils.rnn import pack_padded_sequence
@@ -96,10 +94,8 @@ def test_a_gradient_that_comes_back_negated_is_read_with_its_sign(engine):
 
 def run_apart(code):
     """In a process of its own, because what may happen is a segmentation fault."""
-    done = subprocess.run(
-        [sys.executable, "-c", f"import torch, rda\n{code}"], capture_output=True, text=True
-    )
-    assert done.returncode == 0, f"ended with {done.returncode} after {done.stdout}{done.stderr}"
+    ended, said, complaints = forking.run(["-c", f"import torch, rda\n{code}"])
+    assert ended == 0, f"ended with {ended} after {said}{complaints}"
 
 
 def test_zero_tensors_without_storage_are_zeros():

@@ -1,10 +1,9 @@
 """Units that look harmless and are not: each was wrong once."""
 
 import copy
-import subprocess
-import sys
 from pathlib import Path
 
+import forking
 import pytest
 import torch
 
@@ -153,7 +152,8 @@ def test_another_process_reads_what_was_saved(tmp_path):
     root = str(Path(rda.__file__).parents[1])
     for each in code:
         line = f"import sys; sys.path[:0] = [{root!r}, {str(tmp_path)!r}]\n{each}"
-        subprocess.run([sys.executable, "-c", line], cwd=tmp_path, check=True)
+        ended, _, complaints = forking.run(["-c", line], tmp_path)
+        assert ended == 0, complaints
 
 
 @pytest.mark.parametrize("function", [lambda x: 1.0 + x * x, torch.exp, torch.nn.Softplus()])

@@ -21,6 +21,7 @@ import torch
 from tiny_runs import TINY_RUNS, run_once, with_steps
 
 from rda import files
+from rda.tasks import all_tasks
 
 
 def die_in_write(number):
@@ -106,8 +107,9 @@ def kill_in_every_write(folder, settings):
     return None
 
 
-def load_all_of_torch():
-    """An optimiser's first step imports half of torch."""
+def load_everything():
+    """What a first step would load: tasks, and with an optimiser half of torch."""
+    all_tasks()
     weight = torch.zeros(1, requires_grad=True)
     weight.grad = torch.zeros(1)
     torch.optim.Adam([weight], fused=True).step()
@@ -115,7 +117,7 @@ def load_all_of_torch():
 
 def main():
     torch.set_num_threads(1)
-    load_all_of_torch()
+    load_everything()
     folder, name, steps, moments = sys.argv[1:]
     settings = with_steps(TINY_RUNS[name], int(steps), stop_at="never")
     kill = {"random": kill_at_random, "every": kill_in_every_write}[moments]

@@ -1,9 +1,8 @@
 """kill -9 at any moment loses nothing: the run ends as if it had never been disturbed."""
 
-import subprocess
-import sys
 from pathlib import Path
 
+import forking
 import pytest
 from killing import KILLS
 from test_loop import assert_same_run
@@ -14,10 +13,9 @@ HERE = Path(__file__).parent
 
 def killed_runs(folder, name, steps, moments):
     """Train in processes that are killed; returns how many were."""
-    command = [sys.executable, "killing.py", str(folder), name, str(steps), moments]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=HERE)
-    assert done.returncode == 0, done.stderr
-    return int(done.stdout)
+    code, said, complaints = forking.run(["killing.py", folder, name, steps, moments], HERE)
+    assert code == 0, complaints
+    return int(said)
 
 
 # Copy draws its batches as multicopy does, classify-length as addition.

@@ -4,7 +4,6 @@ import json
 import os
 import random
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -12,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from forking import finish, free_port, start_team
 from test_loop import assert_same_run
 from tiny_runs import TINY_RUNS, files_for, with_steps
 
@@ -28,33 +28,8 @@ ROUNDING = 2e-5
 carry on: it divides by the root of squares, so that small gradients lose a digit or two."""
 
 
-def free_port():
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return found.getsockname()[1]
-
-
 def start(size, *line, **more):
-    """The processes of a team, as torchrun would start them."""
-    common = {**os.environ, **more, "WORLD_SIZE": str(size), "OMP_NUM_THREADS": "1"}
-    common |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
-    return [
-        subprocess.Popen(
-            [sys.executable, *map(str, line)],
-            cwd=HERE,
-            env={**common, "RANK": str(rank), "LOCAL_RANK": str(rank)},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        for rank in range(size)
-    ]
-
-
-def finish(processes):
-    """What they printed, and how they ended."""
-    said = [process.communicate()[0] for process in processes]
-    return said, [process.returncode for process in processes]
+    return start_team(size, line, HERE, **more)
 
 
 def trained_by(size, folder, steps, *names, accumulate=1):
@@ -130,15 +105,15 @@ def _steps(folder):
 
 
 def test_torchrun_starts_a_killed_process_again(tmp_path):
-    line = "train multicopy GRU --copies 2 --symbols 2 --alphabet 3 --hidden-size 8 --batch-size 4"
-    line += " --steps 400 --stop-at never --device cpu --checkpoint-minutes 0"
+    line = "-m rda train multicopy GRU --copies 2 --symbols 2 --alphabet 3 --hidden-size 8"
+    line += " --batch-size 4 --steps 200 --stop-at never --device cpu --checkpoint-minutes 0"
+    line += f" --runs-dir {tmp_path} --name"
+    said, codes = finish(start(2, *line.split(), "whole"))
+    assert codes == [0, 0], "\n".join(said)
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
-    torchrun += ["--max-restarts", "2", "--master-port", str(free_port()), "-m", "rda"]
-    runs = ["--runs-dir", str(tmp_path), "--name"]
-    whole = subprocess.run([*torchrun, *line.split(), *runs, "whole"], capture_output=True)
-    assert whole.returncode == 0, whole.stderr.decode()
+    torchrun += ["--max-restarts", "2", "--master-port", free_port()]
     cut = subprocess.Popen(
-        [*torchrun, *line.split(), *runs, "cut"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        [*torchrun, *line.split(), "cut"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     )
     while cut.poll() is None and _steps(tmp_path / "cut") < 50:
         time.sleep(0.01)

@@ -29,6 +29,7 @@ from rda.files import (
 )
 
 COMPILERS = ("c++", "g++", "clang++")
+# With -O2 a unit compiles in half of the time, and runs half as fast.
 FLAGS = ("-O3", "-std=c++17", "-fPIC", "-shared", "-march=native")
 THREADS = "-fopenmp"
 SECONDS_TO_COMPILE = 300
