@@ -232,115 +232,81 @@ __device__ __forceinline__ void add_packed(float* sums, const u32* words) {
   sums[3] += __uint_as_float(words[2] & 0xffffff00u);
 }
 
-// Keep this block's part of the sums, and send the others theirs. `rank` is a value: of a reference
-// the compiler makes an index into an array in memory.
-template <int EACH, typename Send>
-__device__ __forceinline__ void deal(float (&own)[EACH], const float (&sum)[CLUSTER * EACH], u32 rank, Send send) {
-#pragma unroll
-  for (int owner = 0; owner < CLUSTER; ++owner) {
-    if (owner == rank) {
-#pragma unroll
-      for (int j = 0; j < EACH; ++j) own[j] = sum[owner * EACH + j];
-    } else {
-      send(sum + owner * EACH, rank < owner ? rank : rank - 1, owner);
-    }
-  }
-}
-
 // run: own = the sum over all blocks of the cluster of their parts of this block's columns, added
-// in a fixed order.
-#if !IN_MEMORY
-template <int EACH>
-struct Exchange {
-  static constexpr int PACKED = EACH / 4 * 3, WORDS = (PACKED + 1) / 2 * 2, FOURS = WORDS / 4, TWOS = WORDS % 4 / 2;
-  static constexpr u32 BYTES = (CLUSTER - 1) * WORDS * 4 * CHAIN;
-
-  alignas(16) char parts[CHAINS][CLUSTER - 1][WORDS * 4 * CHAIN];
-  u64 arrived[CHAINS];
-
-  __device__ __forceinline__ void open() const { open_barriers(shared_address(arrived), CHAINS, BYTES); }
-
-  __device__ __forceinline__ void send(const float* sums, int slot, int owner, int chain, int thread) {
-    u32 words[WORDS] = {};
-#pragma unroll
-    for (int j = 0; j < EACH / 4; ++j) pack(words + 3 * j, sums + 4 * j);
-    const u32 part = in_block(shared_address(parts[chain][slot]), owner);
-    const u32 barrier = in_block(shared_address(&arrived[chain]), owner);
-#pragma unroll
-    for (int j = 0; j < FOURS; ++j)
-      send16(part + (j * CHAIN + thread) * 16, barrier, words[4 * j], words[4 * j + 1], words[4 * j + 2],
-             words[4 * j + 3]);
-    if (TWOS) send8(part + FOURS * CHAIN * 16 + thread * 8, barrier, words[WORDS - 2], words[WORDS - 1]);
-  }
-
-  __device__ __forceinline__ void receive(float (&own)[EACH], int slot, int chain, int thread) const {
-    const char* part = parts[chain][slot];
-    u32 words[WORDS];
-#pragma unroll
-    for (int j = 0; j < FOURS; ++j) *(uint4*)(words + 4 * j) = ((const uint4*)part)[j * CHAIN + thread];
-    if (TWOS) *(uint2*)(words + WORDS - 2) = ((const uint2*)(part + FOURS * CHAIN * 16))[thread];
-#pragma unroll
-    for (int j = 0; j < EACH / 4; ++j) add_packed(own + 4 * j, words + 3 * j);
-  }
-
-  __device__ __forceinline__ void run(float (&own)[EACH], const float (&sum)[CLUSTER * EACH], const Board&,
-                                      const Here& here, u32 parity) {
-    const u32 barrier = shared_address(&arrived[here.chain]);
-    deal(own, sum, here.rank,
-         [&](const float* sums, int slot, int owner) { send(sums, slot, owner, here.chain, here.thread); });
-    barrier_wait(barrier, parity);
-    if (here.thread == 0) barrier_expect(barrier, BYTES);
-#pragma unroll
-    for (int slot = 0; slot < CLUSTER - 1; ++slot) receive(own, slot, here.chain, here.thread);
-  }
-};
-
-#else
-// The same through global memory. Nobody overwrites what is not read yet: between two exchanges of a
-// chain all its blocks meet.
+// in a fixed order. Through global memory nobody overwrites what is not read yet, because all blocks
+// of a chain meet between two exchanges.
 template <int EACH>
 struct Exchange {
   static constexpr int CHUNKS = (EACH / 4 * 3 + 3) / 4;
-
+#if !IN_MEMORY
+  static constexpr u32 BYTES = (CLUSTER - 1) * CHUNKS * CHAIN * 16;
+  alignas(16) Chunk parts[CHAINS][CLUSTER - 1][CHUNKS][CHAIN];
+#endif
   u64 arrived[CHAINS];
 
-  __device__ __forceinline__ void open() const { open_barriers(shared_address(arrived), CHAINS, 0, CLUSTER - 1); }
+  __device__ __forceinline__ void open() const {
+#if IN_MEMORY
+    open_barriers(shared_address(arrived), CHAINS, 0, CLUSTER - 1);
+#else
+    open_barriers(shared_address(arrived), CHAINS, BYTES);
+#endif
+  }
 
   __device__ __forceinline__ void run(float (&own)[EACH], const float (&sum)[CLUSTER * EACH], const Board& board,
                                       const Here& here, u32 parity) {
-    const auto part = [&](int owner, int slot) {
-      const int first = ((here.block - here.rank + owner) * CHAINS + here.chain) * (CLUSTER - 1) + slot;
+    const u32 barrier = shared_address(&arrived[here.chain]);
+    const u32 rank = here.rank;  // a copy: of `here.rank` the compiler makes an index into an array in memory
+#if IN_MEMORY
+    const auto place = [&](int owner, int slot) {
+      const int first = ((here.block - rank + owner) * CHAINS + here.chain) * (CLUSTER - 1) + slot;
       return board.sums + (long long)first * CHUNKS * CHAIN + here.thread;
     };
-    deal(own, sum, here.rank, [&](const float* sums, int slot, int owner) {
+#endif
+#pragma unroll
+    for (int owner = 0; owner < CLUSTER; ++owner) {
+      if (owner == rank) {
+#pragma unroll
+        for (int j = 0; j < EACH; ++j) own[j] = sum[owner * EACH + j];
+        continue;
+      }
+      const int slot = rank < owner ? rank : rank - 1;
       u32 words[CHUNKS * 4] = {};
 #pragma unroll
-      for (int j = 0; j < EACH / 4; ++j) pack(words + 3 * j, sums + 4 * j);
+      for (int j = 0; j < EACH / 4; ++j) pack(words + 3 * j, sum + owner * EACH + 4 * j);
 #pragma unroll
-      for (int j = 0; j < CHUNKS; ++j)
-        *(uint4*)(part(owner, slot) + j * CHAIN) = make_uint4(words[4 * j], words[4 * j + 1], words[4 * j + 2],
-                                                              words[4 * j + 3]);
-    });
-    const u32 barrier = shared_address(&arrived[here.chain]);
+      for (int j = 0; j < CHUNKS; ++j) {
+        const u32* four = words + 4 * j;
+#if IN_MEMORY
+        *(uint4*)(place(owner, slot) + j * CHAIN) = make_uint4(four[0], four[1], four[2], four[3]);
+#else
+        send16(in_block(shared_address(&parts[here.chain][slot][j][here.thread]), owner), in_block(barrier, owner),
+               four[0], four[1], four[2], four[3]);
+#endif
+      }
+    }
+#if IN_MEMORY
     chain_sync(here.chain);
-    if (here.thread < CLUSTER && here.thread != here.rank) barrier_arrive(in_block(barrier, here.thread));
+    if (here.thread < CLUSTER && here.thread != rank) barrier_arrive(in_block(barrier, here.thread));
+#endif
     barrier_wait(barrier, parity);
+#if !IN_MEMORY
+    if (here.thread == 0) barrier_expect(barrier, BYTES);
+#endif
 #pragma unroll
     for (int slot = 0; slot < CLUSTER - 1; ++slot) {
-      Chunk chunks[CHUNKS];
+      u32 words[CHUNKS * 4];
 #pragma unroll
-      for (int j = 0; j < CHUNKS; ++j) chunks[j] = load_chunk(part(here.rank, slot) + j * CHAIN);
+      for (int j = 0; j < CHUNKS; ++j)
+#if IN_MEMORY
+        *(Chunk*)(words + 4 * j) = load_chunk(place(rank, slot) + j * CHAIN);
+#else
+        *(uint4*)(words + 4 * j) = *(const uint4*)&parts[here.chain][slot][j][here.thread];
+#endif
 #pragma unroll
-      for (int j = 0; j < EACH / 4; ++j) {
-        u32 words[3];
-#pragma unroll
-        for (int n = 0; n < 3; ++n) words[n] = chunks[(3 * j + n) / 4].part[(3 * j + n) % 4];
-        add_packed(own + 4 * j, words);
-      }
+      for (int j = 0; j < EACH / 4; ++j) add_packed(own + 4 * j, words + 3 * j);
     }
   }
 };
-#endif
 
 // A block's shared memory: its weights for the whole sequence, and what its cluster sends it.
 template <int COLUMNS, int EACH>

@@ -51,9 +51,8 @@ class Layout(NamedTuple):
     @property
     def shared_bytes(self) -> int:
         """Of a block: its weights, and what its cluster sends it, three bytes a number."""
-        exchanged = 0 if self.in_memory else (self.cluster - 1) * self._words(2) * 4 * CHAIN
         weights = (self.steps * 16 + self.tail * 4) * self.columns * 2
-        return weights + CHAINS * (exchanged + 8)
+        return weights + CHAINS * (8 if self.in_memory else self._exchanged + 8)
 
     @property
     def chunk_bytes(self) -> int:
@@ -63,13 +62,13 @@ class Layout(NamedTuple):
     @property
     def sum_bytes(self) -> int:
         """Of the global memory through which clusters exchange sums."""
-        each = (self.cluster - 1) * self._words(4) * 4 * CHAIN
-        return self.blocks * CHAINS * each if self.in_memory else 0
+        return self.blocks * CHAINS * self._exchanged if self.in_memory else 0
 
-    def _words(self, multiple: int) -> int:
-        """Words that a thread sends to another one: four numbers are three of them."""
-        words = self.columns // self.cluster // 2 * 3 // 4
-        return -(-words // multiple) * multiple
+    @property
+    def _exchanged(self) -> int:
+        """Bytes that a block receives for one chain: three words for four sums, four at once."""
+        sums = self.columns // self.cluster // 2
+        return (self.cluster - 1) * -(-sums * 3 // 16) * 16 * CHAIN
 
 
 def obstacle(layer: Layer) -> str | None:
