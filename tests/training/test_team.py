@@ -128,7 +128,7 @@ def test_a_process_that_does_not_answer_is_given_up_with_one_line(tmp_path):
     team = start(
         2, "-m", "rda", "train", "addition", "RWA", "--small", "--steps", "100000",
         "--stop-at", "never", "--device", "cpu", "--runs-dir", tmp_path, "--name", "run",
-        RDA_TEAM_TIMEOUT="15",
+        RDA_TEAM_TIMEOUT="5",
     )  # fmt: skip
     while team[0].poll() is None and _steps(tmp_path / "run") < 5:
         time.sleep(0.01)
@@ -137,7 +137,7 @@ def test_a_process_that_does_not_answer_is_given_up_with_one_line(tmp_path):
     team[1].kill()
     team[1].communicate()
     assert team[0].returncode == 1
-    assert "waited longer than 15 seconds for them (RDA_TEAM_TIMEOUT)" in said
+    assert "waited longer than 5 seconds for them (RDA_TEAM_TIMEOUT)" in said
     assert "Traceback" not in said
     assert Record(tmp_path / "run").status.state == "failed"
 
