@@ -63,11 +63,8 @@ def add(parser: Parser, explain: bool) -> None:
 
 def run(asked: argparse.Namespace, command: str) -> int:
     """Write the prompt and what follows it."""
-    import torch
-
     options: GenerateOptions = make(GenerateOptions, given_values(asked, GenerateOptions))
     _, model = load_text_model("generate", asked.run, options.runs_dir, options.device)
-    torch.set_num_threads(1)  # one character is too little work to share
     pieces = make(
         model.stream,
         {

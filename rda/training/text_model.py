@@ -3,6 +3,7 @@
 import codecs
 import math
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -108,7 +109,7 @@ class TextModel(SequenceModel):
         while length is None or written < length:
             if not draws:
                 draws = torch.rand(DRAWN, generator=generator, dtype=torch.float64).tolist()
-            with torch.inference_mode():  # not around the yield: it would hold for the caller
+            with torch.inference_mode(), _one_thread():  # not around the yield: the caller's too
                 # A GPU would take longer to start the draw's small kernels than a CPU to compute.
                 logits = follow(number)[first:].cpu()
                 number = first + _draw(logits, temperature, top_p, draws.pop())
@@ -164,6 +165,17 @@ class TextModel(SequenceModel):
             prediction[:, 0].float(), symbols[1:], reduction="none"
         )
         return (nats / math.log(2.0)).cpu(), state
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """One symbol is too little work to share: with two threads it takes several times as long."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 def _draw(logits: Tensor, temperature: float, top_p: float, draw: float) -> int:

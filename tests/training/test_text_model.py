@@ -86,6 +86,19 @@ def test_whoever_reads_a_stream_computes_as_before():
     assert not torch.is_inference_mode_enabled()
 
 
+def test_a_symbol_is_written_by_one_thread_and_the_callers_threads_stay():
+    model, seen = model_of("RDA-exp-tanh"), []
+    model.readout.register_forward_hook(lambda *_: seen.append(torch.get_num_threads()))
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(3)
+        for _ in model.stream("The", 5, seed=1):
+            assert torch.get_num_threads() == 3
+    finally:
+        torch.set_num_threads(before)
+    assert seen[-5:] == [1] * 5
+
+
 def test_without_a_prompt_a_text_begins_as_after_a_line():
     model = model_of("GRU")
     assert model.generate(length=9, seed=0) == model.generate("\n", 9, seed=0)
