@@ -89,7 +89,10 @@ def run(asked: argparse.Namespace, command: str) -> int:
     console = Console()
     found = _read(model, options.file, console)
     if not found.count:
-        raise UsageError(f"{options.file} has fewer than two symbols: there is nothing to evaluate")
+        raise UsageError(
+            f"{options.file} has fewer than two symbols that the model knows: there is nothing to "
+            "evaluate"
+        )
     what = "character" if model.vocabulary.kind == "characters" else "byte"
     headline = (
         f"{found.mean:.4g} bits per {what} over {counted(found.count, what)}: "
@@ -98,6 +101,10 @@ def run(asked: argparse.Namespace, command: str) -> int:
     if found.unknown:
         headline += (
             f" It does not know {counted(found.unknown, what)}, and does not tell them apart."
+        )
+    if found.left_out:
+        headline += (
+            f" Left out: {counted(found.left_out, what)} that its training text does not have."
         )
     console.print(headline, markup=False, highlight=False, soft_wrap=True)
     facts = {

@@ -40,6 +40,7 @@ Examples:
   rda reproduce all --budget 30             what fits into half an hour
   rda reproduce all --plan                  only say what is missing and what it costs
   rda reproduce --check                     what the recorded runs say about the paper's claims
+  rda reproduce --check --runs-dir results/paper   the same of the runs in a checkout of rda
   rda reproduce table-6 --small             small twins of the runs, for a machine without a GPU
   rda reproduce all --on ray://head:10001   all of them on a Ray cluster
 """
@@ -110,12 +111,14 @@ def run(asked: argparse.Namespace, command: str) -> int:
     console = Console()
     with as_usage_errors():
         device = find_device(options.device)
+    plan = make_plan(runs_by_name(found), options.runs_dir)
     if device.type == "cpu" and options.device == "auto" and not options.small:
+        if options.plan:
+            return _count(console, found, plan)
         raise UsageError(
             "there is no GPU here, and on a CPU runs of the paper's size take days: --small runs "
             "their small twins, --device cpu the real ones all the same"
         )
-    plan = make_plan(runs_by_name(found), options.runs_dir)
     files = read_files_of((run.settings for run in plan if run.missing), options.data_dir)
     speeds = Speeds(
         device, options.runs_dir, lambda settings: files.get(settings.task.name), console.print
@@ -165,6 +168,8 @@ def _on_cluster(
 
 def _check(console: "Console", folder: Path) -> int:
     """Each claim with its verdict and the numbers behind it."""
+    if not folder.is_dir():
+        raise UsageError(f"there is no folder {folder}")
     from rda.experiments.claims import verdicts
     from rda.experiments.evidence import Evidence
 
@@ -187,6 +192,45 @@ def _sharing(device: "torch.device", workers: int) -> "AbstractContextManager[Sh
     return nullcontext(Sharing(workers, 1.0, {}, f"runs at a time: {workers}"))
 
 
+def _count(console: "Console", found: Sequence[Experiment], plan: Sequence[Planned]) -> int:
+    """What is recorded and what is missing, on a machine that is not asked to train it."""
+    _show_counts(console, found, plan)
+    missing = counted(sum(run.missing for run in plan), "run")
+    console.print(
+        f"{missing} to train. There is no GPU here, so what that costs is not known; with --device "
+        "cpu it is measured on this CPU.",
+        soft_wrap=True,
+    )
+    return 1 if any(run.failed for run in plan) else 0
+
+
+def _show_counts(
+    console: "Console",
+    found: Sequence[Experiment],
+    plan: Sequence[Planned],
+    seconds: SecondsPerStep | None = None,
+) -> None:
+    from rich.table import Table
+
+    by_name = {run.name: run for run in plan}
+    table = Table(box=None, pad_edge=False)
+    table.add_column("experiment")
+    for name in ("runs", "done", "begun", "failed", "missing", *(["time"] if seconds else [])):
+        table.add_column(name, justify="right")
+    for experiment in found:
+        mine = [by_name[default_name(settings)] for settings in experiment.runs]
+        time_left = [clock_time(sum(cost(run, seconds) for run in mine))] if seconds else []
+        counts = [
+            len(mine),
+            sum(run.done for run in mine),
+            sum(run.begun for run in mine),
+            sum(run.failed for run in mine),
+            sum(run.missing and not run.begun for run in mine),
+        ]
+        table.add_row(experiment.name, *map(str, counts), *time_left)
+    console.print(table)
+
+
 def _show(
     console: "Console",
     found: Sequence[Experiment],
@@ -195,25 +239,7 @@ def _show(
     sharing: "Sharing",
     options: ReproduceOptions,
 ) -> None:
-    from rich.table import Table
-
-    by_name = {run.name: run for run in plan}
-    table = Table(box=None, pad_edge=False)
-    table.add_column("experiment")
-    for name in ("runs", "done", "begun", "failed", "missing", "time"):
-        table.add_column(name, justify="right")
-    for experiment in found:
-        mine = [by_name[default_name(settings)] for settings in experiment.runs]
-        left = sum(cost(run, seconds) for run in mine)
-        counts = [
-            len(mine),
-            sum(run.done for run in mine),
-            sum(run.begun for run in mine),
-            sum(run.failed for run in mine),
-            sum(run.missing and not run.begun for run in mine),
-        ]
-        table.add_row(experiment.name, *map(str, counts), clock_time(left))
-    console.print(table)
+    _show_counts(console, found, plan, seconds)
     total = sum(cost(run, seconds) for run in plan)
     missing = [run.settings for run in plan if run.missing]
     console.print(

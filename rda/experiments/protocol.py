@@ -65,7 +65,7 @@ def wikipedia(words: str, epochs: int = 10, unit: str = "RDA-exp-tanh", **change
     if epochs != 10:
         steps = epochs * EPOCH
         changes |= {"schedule_steps": steps, "steps": steps, "evaluate_every": steps // 2}
-    return Variant("wikipedia", {**plain, **changes}, (unit,), f"{words}, {epochs} epochs")
+    return Variant("wikipedia", {**plain, **changes}, (unit,), f"{unit}: {words}, {epochs} epochs")
 
 
 STUDIES = (

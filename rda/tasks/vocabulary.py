@@ -65,8 +65,20 @@ class Vocabulary:
             return torch.where(missing, 0, places + 1)
         if bool(missing.any()):
             stranger = int(given[missing][0])
-            raise ValueError(f"the model does not know {self._named(stranger)}")
+            raise ValueError(
+                f"the model does not know {self._named(stranger)}: the text that it was trained on "
+                "has none"
+            )
         return places
+
+    def known(self, text: str | bytes) -> str | bytes:
+        """The text, as `as_read` gives it, without the symbols that `encode` would refuse."""
+        if self.has_unknown:
+            return text
+        if isinstance(text, bytes):
+            return text.translate(None, bytes(set(range(256)).difference(self.symbols)))
+        symbols = set(self.symbols)
+        return "".join(letter for letter in text if ord(letter) in symbols)
 
     def as_read(self, pieces: Iterable[str | bytes]) -> Iterator[str | bytes]:
         """The pieces of a text as str or bytes, whichever has one element for each symbol.

@@ -22,6 +22,8 @@ class Reading:
     """Bits of all of them."""
     unknown: int = 0
     """Symbols that the model has no number of its own for."""
+    left_out: int = 0
+    """Symbols that a model without a number for others has never seen, and does not read."""
     shown: list[str] = field(default_factory=list)
     """The first characters, the very first included."""
     bits: list[float] = field(default_factory=list)
@@ -54,7 +56,9 @@ def read_text(
 
     def encoded() -> Iterator[Tensor]:
         nonlocal beginning
-        for piece in vocabulary.as_read(pieces):
+        for given in vocabulary.as_read(pieces):
+            piece = vocabulary.known(given)
+            found.left_out += len(given) - len(piece)
             numbers = vocabulary.encode(piece)
             if vocabulary.has_unknown:  # the first symbol of all has no value
                 found.unknown += int((numbers[0 if beginning else 1 :] == 0).sum())

@@ -223,6 +223,17 @@ class TestCommand:
         assert main(["reproduce", "table-1"]) == 2
         assert "--small" in capsys.readouterr().err
 
+    def test_without_a_gpu_the_plan_counts_and_knows_no_cost(self, capsys, monkeypatch):
+        monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+        assert main(["reproduce", "table-1", "--plan"]) == 0
+        told = capsys.readouterr().out
+        assert "2 runs to train. There is no GPU here" in told
+        assert "time" not in told.splitlines()[0]
+
+    def test_a_folder_that_is_not_there_is_said_and_not_judged(self, capsys):
+        assert main(["reproduce", "--check", "--runs-dir", "nowhere"]) == 2
+        assert "there is no folder nowhere" in capsys.readouterr().err
+
     def test_an_experiment_is_needed_and_a_wrong_one_is_named(self, capsys):
         assert main(["reproduce"]) == 2
         assert "table-1" in capsys.readouterr().err

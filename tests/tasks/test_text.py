@@ -248,6 +248,11 @@ class TestVocabulary:
         with pytest.raises(ValueError, match="does not know the character 'z'"):
             Vocabulary("characters", (97, 98)).encode(b"abz")
 
+    def test_what_would_be_refused_can_be_left_out(self):
+        assert Vocabulary("bytes", (97, 98)).known(b"abcb\r\n") == b"abb"
+        assert Vocabulary("characters", (97, 228)).known("abä") == "aä"
+        assert Vocabulary("characters", (97,), has_unknown=True).known("abä") == "abä"
+
     @pytest.mark.parametrize(
         "facts",
         [

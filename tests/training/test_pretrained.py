@@ -290,6 +290,18 @@ def test_the_packaged_model_is_whole_and_its_card_is_made_from_its_record(publis
     assert len(rda.load(rda.PRETRAINED).generate("The ", 20, seed=1)) > 0
 
 
+def test_bytes_that_it_has_never_seen_are_left_out_of_an_evaluation(tmp_path, monkeypatch, capsys):
+    if not rda.PRETRAINED.is_dir():
+        pytest.skip("this source tree comes without a pretrained model")
+    monkeypatch.chdir(tmp_path)
+    heads = []
+    for name, end in (("unix", b"\n"), ("windows", b"\r\n")):
+        Path(name).write_bytes(b"The cat sat." + end + b"It sat there." + end)
+        assert main(["evaluate", "--file", name]) == 0
+        heads.append(capsys.readouterr().out.splitlines()[0])
+    assert heads[1] == f"{heads[0]} Left out: 2 bytes that its training text does not have."
+
+
 def test_nothing_of_it_is_left_out_of_the_wheel(packed):
     """The build takes all files of the package but those that git ignores."""
     if not (ROOT / ".git").exists():
