@@ -144,7 +144,7 @@ def _rounding(packing: Packing) -> str:
     bits = f"{packing.bits:.4f} to {packing.bits_rounded:.4f} bits on {read}"
     if packing.dtype == "float32":
         return f"float32; bfloat16 would change {bits}"
-    return f"{packing.dtype}, computed in float32; rounding changes {bits}, not the test"
+    return f"{packing.dtype}, computed in float32; rounding, after the test, changes {bits}"
 
 
 def _hardware(start: dict[str, Any]) -> str:
