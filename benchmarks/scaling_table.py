@@ -119,7 +119,7 @@ def accuracy_line(results: dict[str, Any]) -> str:
         ]
         said = " and ".join(f"{ratio:.2f}" for ratio in ratios)
         parts.append(f"{said} at {case['units']} units")
-    return "By the formula, as a part of what was measured: " + ", ".join(parts)
+    return "The formula divided by the measurement: " + ", ".join(parts)
 
 
 def _compute(case: dict[str, Any], processes: int, cores: int) -> float:
