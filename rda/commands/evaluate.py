@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rda.commands.finding import RUN_HELP, load_text_model, trained_on
+from rda.commands.finding import RUN_HELP, load_text_model, tell_whose_model, trained_on
 from rda.commands.parser import Parser, UsageError, add_options, given_values, make
 from rda.commands.scoring import PAGE, score
 from rda.commands.training import as_usage_errors
@@ -85,7 +85,7 @@ def run(asked: argparse.Namespace, command: str) -> int:
         where = Path(options.page or PAGE)
         return score(asked.run, options.data, options.runs_dir, options.device, where)
     path = Path(options.page or "surprise.html")
-    record, model = load_text_model("evaluate", asked.run, options.runs_dir, options.device)
+    record, model = load_text_model(asked.run, options.runs_dir, options.device)
     console = Console()
     found = _read(model, options.file, console)
     if not found.count:
@@ -93,6 +93,7 @@ def run(asked: argparse.Namespace, command: str) -> int:
             f"{options.file} has fewer than two symbols that the model knows: there is nothing to "
             "evaluate"
         )
+    tell_whose_model("evaluate", asked.run, record)
     what = "character" if model.vocabulary.kind == "characters" else "byte"
     headline = (
         f"{found.mean:.4g} bits per {what} over {counted(found.count, what)}: "

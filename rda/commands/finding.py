@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import rda
+from rda.commands.parser import UsageError
 from rda.commands.training import as_usage_errors
 from rda.names import unknown_name
 from rda.training.record import SETTINGS, Record, run_folders
@@ -33,12 +34,17 @@ def find_run(name: str, runs: Path) -> Record:
     raise RecordError(unknown_name("run", name, there))
 
 
-def load_text_model(
-    command: str, name: str | None, runs: Path, device: str
-) -> "tuple[Record, TextModel]":
+def folder_of_runs(folder: Path) -> Path:
+    """The folder, if there is one."""
+    if not folder.is_dir():
+        raise UsageError(f"there is no folder {folder}: --runs-dir names one with runs")
+    return folder
+
+
+def load_text_model(name: str | None, runs: Path, device: str) -> "tuple[Record, TextModel]":
     """The run that a command was given, and its model; one line where it has none of text.
 
-    Without a name it is the model that comes with the package, and a line says so.
+    Without a name it is the model that comes with the package.
     """
     from rda.training.loading import load
     from rda.training.resources import find_device
@@ -49,8 +55,6 @@ def load_text_model(
         model = load(folder, device=find_device(device))
         record = Record(folder)
         if isinstance(model, TextModel):
-            if name is None:
-                _tell_of_the_packaged(record, command)
             return record, model
         task = record.settings.task
         raise RecordError(
@@ -61,7 +65,10 @@ def load_text_model(
         )
 
 
-def _tell_of_the_packaged(record: Record, command: str) -> None:
+def tell_whose_model(command: str, name: str | None, record: Record) -> None:
+    """Say so where a command was given no run and all else is right: an error is one line."""
+    if name is not None:
+        return
     print(
         f"rda: this is the model that comes with rda, {record.settings.unit} trained on "
         f"{trained_on(record)}; rda {command} RUN takes one of yours",

@@ -5,7 +5,7 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from rda.commands.finding import RUN_HELP, load_text_model
+from rda.commands.finding import RUN_HELP, load_text_model, tell_whose_model
 from rda.commands.parser import Parser, add_options, given_values, make
 from rda.settings import check_at_least
 from rda.training.record import default_runs
@@ -64,7 +64,7 @@ def add(parser: Parser, explain: bool) -> None:
 def run(asked: argparse.Namespace, command: str) -> int:
     """Write the prompt and what follows it."""
     options: GenerateOptions = make(GenerateOptions, given_values(asked, GenerateOptions))
-    _, model = load_text_model("generate", asked.run, options.runs_dir, options.device)
+    record, model = load_text_model(asked.run, options.runs_dir, options.device)
     pieces = make(
         model.stream,
         {
@@ -75,6 +75,7 @@ def run(asked: argparse.Namespace, command: str) -> int:
             "seed": options.seed,
         },
     )
+    tell_whose_model("generate", asked.run, record)
     as_shown = visible if sys.stdout.isatty() else str
     sys.stdout.write(as_shown(options.prompt))
     for piece in pieces:

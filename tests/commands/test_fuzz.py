@@ -7,10 +7,12 @@ import tempfile
 from itertools import chain
 from pathlib import Path
 
+import pytest
 import tomli_w
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+import rda
 from rda.cli import COMMANDS, main
 from rda.labels import UNIT_LABELS
 from rda.tasks import Task, all_tasks
@@ -67,6 +69,14 @@ quick = settings(
 )
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _without_the_packaged_model():
+    """With it `rda generate` alone is right, and says on stderr whose model it is."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rda, "PRETRAINED", Path("nothing"))
+        yield
+
+
 def outcome(line, folder):
     """The exit code, checked to be an honest one."""
     told, complaint = io.StringIO(), io.StringIO()
@@ -111,6 +121,7 @@ def test_comparison_lines(line):
 @quick
 @example(["show", "\x00"])
 @example(["show", ""])
+@example(["generate"])
 @example(["data", "list", "--data-dir", "\x00"])
 @given(st.one_of(other_line, st.lists(word, max_size=2).filter(lambda line: "demo" not in line)))
 def test_other_lines(line):

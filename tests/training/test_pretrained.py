@@ -86,6 +86,15 @@ def test_a_text_is_evaluated_without_a_run(packaged, corpus, capsys):
     assert "wikipedia" in Path("page.html").read_text()
 
 
+@pytest.mark.parametrize(
+    "line", [["generate", "--prompt", "\x00"], ["evaluate", "--file", "missing.txt"]]
+)
+def test_what_is_wrong_is_one_line_without_a_run_too(line, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(line) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
 def test_its_weights_are_those_of_the_run_rounded_and_computed_in_float32(packaged, run):
     stored, _ = unpack((packaged / MODEL).read_bytes())
     weights, _ = unpack((run / MODEL).read_bytes())
@@ -279,8 +288,6 @@ def test_documents_give_the_bits_of_the_record(publish, packed, run):
 
 
 def test_the_packaged_model_is_whole_and_its_card_is_made_from_its_record(publish):
-    if not rda.PRETRAINED.is_dir():
-        pytest.skip("this source tree comes without a pretrained model")
     record = Record(rda.PRETRAINED)
     record.verify()
     assert (rda.PRETRAINED / "README.md").read_text() == publish.render_card(rda.PRETRAINED)
@@ -291,8 +298,6 @@ def test_the_packaged_model_is_whole_and_its_card_is_made_from_its_record(publis
 
 
 def test_bytes_that_it_has_never_seen_are_left_out_of_an_evaluation(tmp_path, monkeypatch, capsys):
-    if not rda.PRETRAINED.is_dir():
-        pytest.skip("this source tree comes without a pretrained model")
     monkeypatch.chdir(tmp_path)
     heads = []
     for name, end in (("unix", b"\n"), ("windows", b"\r\n")):
