@@ -13,8 +13,7 @@ them. --record writes each part as soon as it is measured; table.py makes README
 import argparse
 import json
 import random
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -208,14 +207,13 @@ def measure_generation(
     embedding = plan.settings(TASK, COMPARED[0]).task.embedding_size
     progress = Progress(plan.rounds)
     writers = {}
-    with one_thread():
-        for unit in WRITERS:
-            model = TextModel(unit, units, vocabulary=vocabulary, embedding_size=embedding)
-            run = texts(model.to(device).eval(), plan.characters)
-            writers[unit] = Contestant(run, device, steps=1)
-        for _ in range(plan.rounds):
-            take_turns(writers.values(), 1)
-            progress.step(f"writing, {units} units on {device.type}")
+    for unit in WRITERS:
+        model = TextModel(unit, units, vocabulary=vocabulary, embedding_size=embedding)
+        run = texts(model.to(device).eval(), plan.characters)
+        writers[unit] = Contestant(run, device, steps=1)
+    for _ in range(plan.rounds):
+        take_turns(writers.values(), 1)
+        progress.step(f"writing, {units} units on {device.type}")
     return {
         "device": device.type,
         "units": units,
@@ -232,17 +230,6 @@ def texts(model: TextModel, characters: int) -> Run:
             model.generate(length=characters, seed=seed)
 
     return run
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """As `rda generate` runs: one character is too little work to share."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 if __name__ == "__main__":

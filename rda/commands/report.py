@@ -4,7 +4,8 @@ import argparse
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from rda.commands.parser import Parser, UsageError, add_options, given_values, make
+from rda.commands.finding import folder_of_runs
+from rda.commands.parser import Parser, add_options, given_values, make
 from rda.training.record import default_runs
 
 SUMMARY = "the paper's tables, figures and claims beside the recorded runs, as a page"
@@ -40,9 +41,7 @@ def run(asked: argparse.Namespace, command: str) -> int:
     from rda.report.writing import write_reproduction
 
     options: ReportOptions = make(ReportOptions, given_values(asked, ReportOptions))
-    if not options.runs_dir.is_dir():
-        raise UsageError(f"there is no folder {options.runs_dir}: --runs-dir names one with runs")
-    paper = build_reproduction(options.runs_dir)
+    paper = build_reproduction(folder_of_runs(options.runs_dir))
     page, text = write_reproduction(options.out, paper)
     console = Console()
     for line in (paper.headline, f"page: {page}", f"text: {text}"):

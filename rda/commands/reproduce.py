@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rda.commands.finding import folder_of_runs
 from rda.commands.many import train_on
 from rda.commands.parser import Parser, UsageError, add_options, given_values, make
 from rda.commands.training import Machine, Place, as_usage_errors, read_files_of
@@ -95,7 +96,7 @@ def run(asked: argparse.Namespace, command: str) -> int:
 
     options: ReproduceOptions = make(ReproduceOptions, given_values(asked, ReproduceOptions))
     if options.check:
-        return _check(Console(), options.runs_dir)
+        return _check(Console(), folder_of_runs(options.runs_dir))
     if not asked.experiments:
         names = ", ".join(experiments())
         raise UsageError(f"rda reproduce needs an experiment: {names}, all")
@@ -131,7 +132,7 @@ def run(asked: argparse.Namespace, command: str) -> int:
         _show(console, found, plan, seconds, sharing, options)
         queue = in_order(plan, seconds)
         if options.plan or not queue:
-            return 1 if any(run.failed for run in plan) else 0
+            return _code_of(plan)
         return _train(console, queue, seconds, sharing, options, device)
 
 
@@ -147,7 +148,7 @@ def _on_cluster(
     missing = {run.name: run.settings for run in plan if run.missing}
     console.print(f"{len(missing)} of {counted(len(plan), 'run')} to train on {cluster.on}.")
     if options.plan or not missing:
-        return 1 if any(run.failed for run in plan) else 0
+        return _code_of(plan)
     from rda.analysis.looking import keep_inspection
     from rda.training.thinning import thin
 
@@ -166,10 +167,13 @@ def _on_cluster(
     return 130 if trained.stopped else 1 if trained.failed else 0
 
 
+def _code_of(plan: Sequence[Planned]) -> int:
+    """The exit code where nothing is trained: 1 if a run has failed before."""
+    return int(any(run.failed for run in plan))
+
+
 def _check(console: "Console", folder: Path) -> int:
     """Each claim with its verdict and the numbers behind it."""
-    if not folder.is_dir():
-        raise UsageError(f"there is no folder {folder}")
     from rda.experiments.claims import verdicts
     from rda.experiments.evidence import Evidence
 
@@ -201,7 +205,7 @@ def _count(console: "Console", found: Sequence[Experiment], plan: Sequence[Plann
         "cpu it is measured on this CPU.",
         soft_wrap=True,
     )
-    return 1 if any(run.failed for run in plan) else 0
+    return _code_of(plan)
 
 
 def _show_counts(

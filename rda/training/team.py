@@ -114,7 +114,8 @@ class Team:
         """The model, whose gradients become the mean over all members while they are computed."""
         if self.size == 1:
             return model
-        with self.listening(), _beside_the_default_stream():
+        device = next(model.parameters()).device
+        with self.listening(), _beside_the_default_stream(device):
             return nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=True)
 
     @property
@@ -226,15 +227,15 @@ def _backend() -> str:
 
 
 @contextmanager
-def _beside_the_default_stream() -> Iterator[None]:
+def _beside_the_default_stream(device: torch.device) -> Iterator[None]:
     """A context in which a GPU works in a stream that can be part of a recording.
 
     DistributedDataParallel keeps what adds up gradients, in the stream in which it is made.
     """
-    if not torch.cuda.is_available():
+    if device.type != "cuda":
         yield
         return
-    default, beside = torch.cuda.current_stream(), torch.cuda.Stream()
+    default, beside = torch.cuda.current_stream(device), torch.cuda.Stream(device)
     beside.wait_stream(default)
     with torch.cuda.stream(beside):
         yield

@@ -7,13 +7,13 @@ process says that it is on a host of its own, and their messages go through sock
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
 from pathlib import Path
 
 import pytest
+from forking import free_port
 
 from rda.training.record import METRICS, Record
 
@@ -24,11 +24,8 @@ ENDLESS = "rda train addition RWA --small --steps 1000000 --stop-at never --minu
 
 
 def start(size, *line, **more):
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port = found.getsockname()[1]
     common = {**os.environ, **more, "WORLD_SIZE": str(size), "LOCAL_RANK": "0"}
-    common |= {"LOCAL_WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    common |= {"LOCAL_WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port()}
     return [
         subprocess.Popen(
             [sys.executable, *map(str, line)],
