@@ -29,6 +29,7 @@ from rda.scan import dispatch
 from rda.scan.cuda import grid
 from rda.scan.dispatch import EngineUnavailableError, scan, select
 from rda.scan.engines import ENGINES
+from rda.units import LSTM
 
 LIMIT = TOLERANCE["bf16"]
 
@@ -201,12 +202,17 @@ def test_sizes_that_torch_compile_does_not_know():
         assert torch.equal(found, expected)
 
 
-@pytest.mark.parametrize("units", [100, 600, 1024, 1800, 2112])
-def test_layouts_know_their_shared_memory(units):
-    _, key = dispatch.unit_of(RDA)
+@pytest.mark.parametrize(
+    ("key", "gates", "units"),
+    [
+        *((dispatch.unit_of(RDA)[1], 3, units) for units in (100, 600, 1024, 1800, 2112)),
+        (LSTM().key, 4, 1800),
+    ],
+)
+def test_layouts_know_their_shared_memory(key, gates, units):
     text = ENGINES["grid"].kernel(key, torch.bfloat16, "bf16").unit
     for direction in ("forward", "backward"):
-        layout = grid._layout_on(0, units, 3, direction)
+        layout = grid._layout_on(0, units, gates, direction)
         module = grid._module(0, layout, direction, text, units)
         _, used = module._functions[direction]
         assert 0 <= used - layout.shared_bytes < 128  # of alignment
@@ -219,7 +225,9 @@ def test_an_empty_batch():
 
 
 @pytest.mark.parametrize("name", PAIRS)
-@pytest.mark.parametrize(("batch", "units"), [(7, 600), (70, 1100), (257, 100), (5, 1600)])
+@pytest.mark.parametrize(
+    ("batch", "units"), [(7, 600), (70, 1100), (257, 100), (5, 1600), (130, 1800)]
+)
 def test_lstm_and_gru(name, batch, units, monkeypatch):
     monkeypatch.setattr("rda.scan.cuda.choosing.QUICKER_ON_GRID", range(1000))
     monkeypatch.setattr("rda.scan.cuda.choosing.BLOCKS_BESIDE_GRID", 0)

@@ -21,25 +21,30 @@ __device__ __forceinline__ void cluster_sync() {
   asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
 
-__device__ __forceinline__ void barrier_init(u32 barrier) {
-  asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(barrier) : "memory");
+__device__ __forceinline__ void barrier_init(u32 barrier, u32 arrivals) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
+}
+
+// Everything that this block has written before is there for whoever waits for the barrier.
+__device__ __forceinline__ void barrier_arrive(u32 barrier_of_another_block) {
+  asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];" ::"r"(barrier_of_another_block) : "memory");
 }
 
 __device__ __forceinline__ void barrier_expect(u32 barrier, u32 bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
 }
 
-// Set up `count` consecutive barriers, each of which waits for `bytes` bytes. The cluster_sync at
-// the end makes sure that no block sends before the barriers exist.
-__device__ __forceinline__ void open_barriers(u32 first, int count, u32 bytes) {
+// Set up `count` consecutive barriers, each of which waits for `bytes` bytes, or for other blocks to
+// arrive. The cluster_sync at the end makes sure that no block sends before the barriers exist.
+__device__ __forceinline__ void open_barriers(u32 first, int count, u32 bytes, u32 arrivals = 1) {
   if (threadIdx.x == 0) {
 // Not unrolled, so that it stays a branch. Unrolled, the compiler uses a predicate, and
 // compute-sanitizer's racecheck then reports races because it takes the writes as done by every
 // warp.
 #pragma unroll 1
     for (int i = 0; i < count; ++i) {
-      barrier_init(first + 8 * i);
-      barrier_expect(first + 8 * i, bytes);
+      barrier_init(first + 8 * i, arrivals);
+      if (bytes) barrier_expect(first + 8 * i, bytes);
     }
   }
   cluster_sync();

@@ -7,6 +7,9 @@
 //   OWN       units of a block, 8 or 16
 //   CLUSTER   blocks in a cluster
 //   STEPS     k-steps of a block; a k-step is 16 values along k, the depth of one wgmma
+//   TAIL      4 units each that are left after the k-steps of all blocks: forward alone, else 0
+//   IN_MEMORY 1 if the blocks of a cluster exchange sums through global memory, because their
+//             weights leave no room for it in shared memory
 //   BACKWARD  1 to compile the backward kernel, 0 for the forward kernel
 //
 // A block has two warpgroups (chains), each with 64 rows of the batch of its own. A matrix multiply
@@ -141,79 +144,37 @@ __device__ __forceinline__ void product(float (&sum)[COLUMNS / 2], u32 weights, 
   asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
 }
 
-// ---------------------------------------------------------------- exchange in the cluster
+#if TAIL
+// The product of the last units, which are fewer than a k-step and have the shared memory that they
+// need. The first block of a cluster adds it. Its registers are laid out as those of wgmma.
+template <int COLUMNS>
+struct Tail {
+  uint2 weights[COLUMNS][TAIL];
 
-// Four sums in three words, each without its last 8 bits. What is left is still 128 times as fine
-// as a bf16. The smaller messages leave room in shared memory for larger clusters, which read less.
-__device__ __forceinline__ void pack(u32* words, const float* sums) {
-  const u32 a = __float_as_uint(sums[0]), b = __float_as_uint(sums[1]);
-  const u32 c = __float_as_uint(sums[2]), d = __float_as_uint(sums[3]);
-  words[0] = __byte_perm(a, b, 0x5321);
-  words[1] = __byte_perm(b, c, 0x6532);
-  words[2] = __byte_perm(c, d, 0x7653);
-}
-
-__device__ __forceinline__ void add_packed(float* sums, const u32* words) {
-  sums[0] += __uint_as_float(words[0] << 8);
-  sums[1] += __uint_as_float(__byte_perm(words[0], words[1], 0x5430) & 0xffffff00u);
-  sums[2] += __uint_as_float(__byte_perm(words[1], words[2], 0x4320) & 0xffffff00u);
-  sums[3] += __uint_as_float(words[2] & 0xffffff00u);
-}
-
-// run: own = the sum over all blocks of the cluster of their parts of this block's columns, added
-// in a fixed order.
-template <int EACH>
-struct Exchange {
-  static constexpr int PACKED = EACH / 4 * 3, WORDS = (PACKED + 1) / 2 * 2, FOURS = WORDS / 4, TWOS = WORDS % 4 / 2;
-  static constexpr u32 BYTES = (CLUSTER - 1) * WORDS * 4 * CHAIN;
-
-  alignas(16) char parts[CHAINS][CLUSTER - 1][WORDS * 4 * CHAIN];
-  u64 arrived[CHAINS];
-
-  __device__ __forceinline__ void open() const { open_barriers(shared_address(arrived), CHAINS, BYTES); }
-
-  __device__ __forceinline__ void send(const float* sums, int slot, int owner, int chain, int thread) {
-    u32 words[WORDS] = {};
-#pragma unroll
-    for (int j = 0; j < EACH / 4; ++j) pack(words + 3 * j, sums + 4 * j);
-    const u32 part = in_block(shared_address(parts[chain][slot]), owner);
-    const u32 barrier = in_block(shared_address(&arrived[chain]), owner);
-#pragma unroll
-    for (int j = 0; j < FOURS; ++j)
-      send16(part + (j * CHAIN + thread) * 16, barrier, words[4 * j], words[4 * j + 1], words[4 * j + 2],
-             words[4 * j + 3]);
-    if (TWOS) send8(part + FOURS * CHAIN * 16 + thread * 8, barrier, words[WORDS - 2], words[WORDS - 1]);
-  }
-
-  __device__ __forceinline__ void receive(float (&own)[EACH], int slot, int chain, int thread) const {
-    const char* part = parts[chain][slot];
-    u32 words[WORDS];
-#pragma unroll
-    for (int j = 0; j < FOURS; ++j) *(uint4*)(words + 4 * j) = ((const uint4*)part)[j * CHAIN + thread];
-    if (TWOS) *(uint2*)(words + WORDS - 2) = ((const uint2*)(part + FOURS * CHAIN * 16))[thread];
-#pragma unroll
-    for (int j = 0; j < EACH / 4; ++j) add_packed(own + 4 * j, words + 3 * j);
-  }
-
-  __device__ __forceinline__ void run(float (&own)[EACH], const float (&sum)[CLUSTER * EACH], u32 rank, int chain,
-                                      u32 parity) {
-    const int thread = threadIdx.x % CHAIN;
-    const u32 barrier = shared_address(&arrived[chain]);
-#pragma unroll
-    for (int owner = 0; owner < CLUSTER; ++owner) {
-      if (owner == rank) {
-#pragma unroll
-        for (int j = 0; j < EACH; ++j) own[j] = sum[owner * EACH + j];
-      } else {
-        send(sum + owner * EACH, rank < owner ? rank : rank - 1, owner, chain, thread);
-      }
+  template <typename Weight>
+  __device__ __forceinline__ void open(Weight weight) {
+    for (int i = threadIdx.x; i < COLUMNS * TAIL; i += CHAIN * CHAINS) {
+      const auto pair = [&](int k) {
+        k += CLUSTER * STEPS * 16 + i % TAIL * 2;
+        return (u32)weight(i / TAIL, k) | (u32)weight(i / TAIL, k + 1) << 16;
+      };
+      weights[i / TAIL][i % TAIL] = make_uint2(pair(0), pair(8));
     }
-    barrier_wait(barrier, parity);
-    if (thread == 0) barrier_expect(barrier, BYTES);
+  }
+
+  __device__ __forceinline__ void add(float (&sum)[COLUMNS / 2], const Chunk& a, int lane) const {
 #pragma unroll
-    for (int slot = 0; slot < CLUSTER - 1; ++slot) receive(own, slot, chain, thread);
+    for (int j = 0; j < COLUMNS / 8; ++j) {
+      const uint2 b = lane % 4 < TAIL ? weights[j * 8 + lane / 4][lane % 4] : make_uint2(0, 0);
+      asm volatile(
+          "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+          "{%0, %1, %2, %3};"
+          : "+f"(sum[4 * j]), "+f"(sum[4 * j + 1]), "+f"(sum[4 * j + 2]), "+f"(sum[4 * j + 3])
+          : "r"(a.part[0]), "r"(a.part[1]), "r"(a.part[2]), "r"(a.part[3]), "r"(b.x), "r"(b.y));
+    }
   }
 };
+#endif
 
 // ---------------------------------------------------------------- division of work
 
@@ -243,11 +204,107 @@ struct Here {
 // buffers, because some blocks write the next step's values while others still read this step's.
 struct Board {
   u32* counters;  // one for each chain
-  Chunk* chunks;  // [2][CHAINS][CLUSTER * STEPS][CHAIN]
+  Chunk* chunks;  // [2][CHAINS][CLUSTER * STEPS, and the tail][CHAIN]
+  Chunk* sums;    // of the exchange through memory
 
   __device__ __forceinline__ Chunk* at(int turn, int step, const Here& here) const {
-    const long long first = ((turn & 1) * CHAINS + here.chain) * (long long)(CLUSTER * STEPS);
+    const long long first = ((turn & 1) * CHAINS + here.chain) * (long long)(CLUSTER * STEPS + (TAIL > 0));
     return chunks + (first + step) * CHAIN + here.thread;
+  }
+};
+
+// ---------------------------------------------------------------- exchange in the cluster
+
+// Four sums in three words, each without its last 8 bits. What is left is still 128 times as fine
+// as a bf16. The smaller messages leave room in shared memory for larger clusters, which read less.
+__device__ __forceinline__ void pack(u32* words, const float* sums) {
+  const u32 a = __float_as_uint(sums[0]), b = __float_as_uint(sums[1]);
+  const u32 c = __float_as_uint(sums[2]), d = __float_as_uint(sums[3]);
+  words[0] = __byte_perm(a, b, 0x5321);
+  words[1] = __byte_perm(b, c, 0x6532);
+  words[2] = __byte_perm(c, d, 0x7653);
+}
+
+__device__ __forceinline__ void add_packed(float* sums, const u32* words) {
+  sums[0] += __uint_as_float(words[0] << 8);
+  sums[1] += __uint_as_float(__byte_perm(words[0], words[1], 0x5430) & 0xffffff00u);
+  sums[2] += __uint_as_float(__byte_perm(words[1], words[2], 0x4320) & 0xffffff00u);
+  sums[3] += __uint_as_float(words[2] & 0xffffff00u);
+}
+
+// run: own = the sum over all blocks of the cluster of their parts of this block's columns, added
+// in a fixed order. Through global memory nobody overwrites what is not read yet, because all blocks
+// of a chain meet between two exchanges.
+template <int EACH>
+struct Exchange {
+  static constexpr int CHUNKS = (EACH / 4 * 3 + 3) / 4;
+#if !IN_MEMORY
+  static constexpr u32 BYTES = (CLUSTER - 1) * CHUNKS * CHAIN * 16;
+  alignas(16) Chunk parts[CHAINS][CLUSTER - 1][CHUNKS][CHAIN];
+#endif
+  u64 arrived[CHAINS];
+
+  __device__ __forceinline__ void open() const {
+#if IN_MEMORY
+    open_barriers(shared_address(arrived), CHAINS, 0, CLUSTER - 1);
+#else
+    open_barriers(shared_address(arrived), CHAINS, BYTES);
+#endif
+  }
+
+  __device__ __forceinline__ void run(float (&own)[EACH], const float (&sum)[CLUSTER * EACH], const Board& board,
+                                      const Here& here, u32 parity) {
+    const u32 barrier = shared_address(&arrived[here.chain]);
+    const u32 rank = here.rank;  // a copy: of `here.rank` the compiler makes an index into an array in memory
+#if IN_MEMORY
+    const auto place = [&](int owner, int slot) {
+      const int first = ((here.block - rank + owner) * CHAINS + here.chain) * (CLUSTER - 1) + slot;
+      return board.sums + (long long)first * CHUNKS * CHAIN + here.thread;
+    };
+#endif
+#pragma unroll
+    for (int owner = 0; owner < CLUSTER; ++owner) {
+      if (owner == rank) {
+#pragma unroll
+        for (int j = 0; j < EACH; ++j) own[j] = sum[owner * EACH + j];
+        continue;
+      }
+      const int slot = rank < owner ? rank : rank - 1;
+      u32 words[CHUNKS * 4] = {};
+#pragma unroll
+      for (int j = 0; j < EACH / 4; ++j) pack(words + 3 * j, sum + owner * EACH + 4 * j);
+#pragma unroll
+      for (int j = 0; j < CHUNKS; ++j) {
+        const u32* four = words + 4 * j;
+#if IN_MEMORY
+        *(uint4*)(place(owner, slot) + j * CHAIN) = make_uint4(four[0], four[1], four[2], four[3]);
+#else
+        send16(in_block(shared_address(&parts[here.chain][slot][j][here.thread]), owner), in_block(barrier, owner),
+               four[0], four[1], four[2], four[3]);
+#endif
+      }
+    }
+#if IN_MEMORY
+    chain_sync(here.chain);
+    if (here.thread < CLUSTER && here.thread != rank) barrier_arrive(in_block(barrier, here.thread));
+#endif
+    barrier_wait(barrier, parity);
+#if !IN_MEMORY
+    if (here.thread == 0) barrier_expect(barrier, BYTES);
+#endif
+#pragma unroll
+    for (int slot = 0; slot < CLUSTER - 1; ++slot) {
+      u32 words[CHUNKS * 4];
+#pragma unroll
+      for (int j = 0; j < CHUNKS; ++j)
+#if IN_MEMORY
+        *(Chunk*)(words + 4 * j) = load_chunk(place(rank, slot) + j * CHAIN);
+#else
+        *(uint4*)(words + 4 * j) = *(const uint4*)&parts[here.chain][slot][j][here.thread];
+#endif
+#pragma unroll
+      for (int j = 0; j < EACH / 4; ++j) add_packed(own + 4 * j, words + 3 * j);
+    }
   }
 };
 
@@ -256,10 +313,16 @@ template <int COLUMNS, int EACH>
 struct Shared {
   alignas(128) unsigned short weights[STEPS * 16 * COLUMNS];
   Exchange<EACH> exchange;
+#if TAIL
+  Tail<COLUMNS> tail;
+#endif
 
   template <typename Weight>
   __device__ __forceinline__ void open(Weight weight) {
     load_weights<COLUMNS>(weights, weight);
+#if TAIL
+    tail.open(weight);
+#endif
     exchange.open();
   }
 
@@ -268,8 +331,14 @@ struct Shared {
   __device__ __forceinline__ void multiply_all(float (&own)[EACH], const Board& board, int turn, u32 exchanged,
                                                const Here& here) {
     float sum[COLUMNS / 2];
+#if TAIL
+    const Chunk rest = load_chunk(board.at(turn, CLUSTER * STEPS, here));
+#endif
     product<COLUMNS>(sum, shared_address(weights), board.at(turn, here.rank * STEPS, here));
-    exchange.run(own, sum, here.rank, here.chain, exchanged & 1);
+#if TAIL
+    if (here.rank == 0) tail.add(sum, rest, here.thread % 32);
+#endif
+    exchange.run(own, sum, board, here, exchanged & 1);
   }
 };
 

@@ -34,7 +34,7 @@ ENDLESS = (1 << 20,) * len(CLUSTERS)
 class Board(ctypes.Structure):
     """The struct of the same name in grid.cu."""
 
-    _fields_ = (("counters", Pointer), ("chunks", Pointer))
+    _fields_ = (("counters", Pointer), ("chunks", Pointer), ("sums", Pointer))
 
 
 class Layout(NamedTuple):
@@ -45,19 +45,30 @@ class Layout(NamedTuple):
     blocks: int  # of the whole GPU
     steps: int  # steps of 16 along k in a block
     columns: int  # of a cluster's matmul
+    tail: int = 0  # four units each along k that are left after all steps
+    in_memory: bool = False  # whether a cluster exchanges its sums through global memory
 
     @property
     def shared_bytes(self) -> int:
         """Of a block: its weights, and what its cluster sends it, three bytes a number."""
-        each = self.columns // self.cluster // 2
-        words = -(-each * 3 // 8) * 2
-        exchanged = (self.cluster - 1) * words * 4 * CHAIN
-        return self.steps * 16 * self.columns * 2 + CHAINS * (exchanged + 8)
+        weights = (self.steps * 16 + self.tail * 4) * self.columns * 2
+        return weights + CHAINS * (8 if self.in_memory else self._exchanged + 8)
 
     @property
     def chunk_bytes(self) -> int:
         """Of the two buffers through which all blocks exchange h or gradients."""
-        return 2 * CHAINS * self.cluster * self.steps * CHAIN * 16
+        return 2 * CHAINS * (self.cluster * self.steps + (self.tail > 0)) * CHAIN * 16
+
+    @property
+    def sum_bytes(self) -> int:
+        """Of the global memory through which clusters exchange sums."""
+        return self.blocks * CHAINS * self._exchanged if self.in_memory else 0
+
+    @property
+    def _exchanged(self) -> int:
+        """Bytes that a block receives for one chain: three words for four sums, four at once."""
+        sums = self.columns // self.cluster // 2
+        return (self.cluster - 1) * -(-sums * 3 // 16) * 16 * CHAIN
 
 
 def obstacle(layer: Layer) -> str | None:
@@ -82,14 +93,19 @@ def obstacle(layer: Layer) -> str | None:
 def layout(room: tuple[int, ...], units: int, gates: int, direction: str) -> Layout | None:
     """The fastest layout that fits; `room` is how many of each of CLUSTERS the GPU runs at once."""
     is_forward = direction == "forward"
-    for own, cluster in FORWARD if is_forward else BACKWARD:
-        blocks = -(-units // (own * cluster)) * cluster
-        k_steps = -(-units // 16) * (1 if is_forward else gates)
-        columns = cluster * own * (gates if is_forward else 1)
-        found = Layout(own, cluster, blocks, -(-k_steps // cluster), columns)
-        fits = columns <= WIDEST and found.shared_bytes <= SHARED_BYTES
-        if fits and blocks <= cluster * room[CLUSTERS.index(cluster)]:
-            return found
+    # Sums that go through memory take longer: that is for what fits in no other way.
+    for in_memory in (False, True):
+        for own, cluster in FORWARD if is_forward else BACKWARD:
+            blocks = -(-units // (own * cluster)) * cluster
+            columns = cluster * own * (gates if is_forward else 1)
+            k_steps = -(-units // 16) * (1 if is_forward else gates)
+            tail = 0
+            if in_memory and is_forward and own == 16 and units // 16 % cluster == 0:
+                k_steps, tail = units // 16, units % 16 // 4
+            found = Layout(own, cluster, blocks, -(-k_steps // cluster), columns, tail, in_memory)
+            fits = columns <= WIDEST and found.shared_bytes <= SHARED_BYTES
+            if fits and blocks <= cluster * room[CLUSTERS.index(cluster)]:
+                return found
     return None
 
 
@@ -126,6 +142,8 @@ def _module(
         ("OWN", layout.own),
         ("CLUSTER", layout.cluster),
         ("STEPS", layout.steps),
+        ("TAIL", layout.tail),
+        ("IN_MEMORY", int(layout.in_memory)),
         ("BACKWARD", int(direction == "backward")),
     )
     multiply = _multiply_text(layout.columns)
@@ -160,8 +178,9 @@ def run(work: Pass) -> None:
     device = work.weight.device
     found = _layout_on(device.index, work.units, work.gates, work.direction)
     module = _module(device.index, found, work.direction, work.unit, work.units)
-    memory = torch.zeros(256 + found.chunk_bytes, dtype=torch.uint8, device=device)
-    board = Board(memory.data_ptr(), memory.data_ptr() + 256)
+    sums = 256 + found.chunk_bytes
+    memory = torch.zeros(sums + found.sum_bytes, dtype=torch.uint8, device=device)
+    board = Board(*(memory.data_ptr() + offset for offset in (0, 256, sums)))
     arguments = (*work.arguments(), board)
     module.launch(work.direction, found.blocks, THREADS, *arguments, cooperative=True)
 
