@@ -3,6 +3,7 @@
     git worktree add /tmp/before HEAD~1
     python benchmarks/two_trees.py /tmp/before .               this machine's GPU, or else its CPU
     python benchmarks/two_trees.py /tmp/before . --rounds 4    more turns for each tree
+    python benchmarks/two_trees.py /tmp/before . --only 1800   the rows that begin so
     python benchmarks/two_trees.py /tmp/before . --small       small sizes, to try it
 
 Each tree is measured in processes of its own, which take turns. In each process all layers take
@@ -65,23 +66,26 @@ def layers(case: Case, precision: str, device: torch.device) -> dict[str, Callab
     return found
 
 
-def measure_tree(device: torch.device, small: bool) -> None:
+def measure_tree(device: torch.device, small: bool, only: str) -> None:
     """What the process of one tree does: milliseconds of a training step by size and layer."""
     times: dict[str, float] = {}
     for case, precisions in (SMALL if small else SIZES[device.type]).items():
         for precision in precisions:
+            row = f"{case.units} x {case.batch} x {case.time} | {precision}"
+            if not row.startswith(only):
+                continue
             runs = layers(case, precision, device)
             racing = {name: Contestant(run, device) for name, run in runs.items()}
             take_turns(racing.values(), TURNS)
-            size = f"{case.units} x {case.batch} x {case.time}"
             for name, contestant in racing.items():
-                times[f"{size} | {precision} | {name}"] = contestant.result()["median"]
+                times[f"{row} | {name}"] = contestant.result()["median"]
     print(json.dumps(times))
 
 
-def ask(tree: Path, small: bool) -> dict[str, float]:
+def ask(tree: Path, small: bool, only: str) -> dict[str, float]:
     """Measure a tree in a process of its own."""
-    line = [sys.executable, __file__, "--measure", *(["--small"] if small else [])]
+    line = [sys.executable, __file__, "--measure", "--only", only]
+    line += ["--small"] if small else []
     environment = {**os.environ, "PYTHONPATH": f"{tree}{os.pathsep}{Path(__file__).parent}"}
     done = subprocess.run(line, env=environment, cwd=tree, stdout=subprocess.PIPE, check=True)
     answer: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
@@ -104,11 +108,13 @@ def main() -> None:
     )
     parser.add_argument("trees", type=Path, nargs="*", help="the checkout before, and after")
     parser.add_argument("--rounds", type=int, default=2, help="processes of each tree")
+    parser.add_argument("--only", default="", help='rows that begin so, such as "1800"')
     parser.add_argument("--small", action="store_true", help="small sizes")
     parser.add_argument("--measure", action="store_true", help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.measure:
-        measure_tree(torch.device("cuda" if torch.cuda.is_available() else "cpu"), asked.small)
+        device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        measure_tree(device, asked.small, asked.only)
         return
     if len(asked.trees) != 2 or not all((tree / "rda").is_dir() for tree in asked.trees):
         parser.error("give two checkouts, each with a folder rda")
@@ -116,7 +122,7 @@ def main() -> None:
     for turn in range(asked.rounds):
         for tree, turns in zip(asked.trees, found, strict=True):
             print(f"round {turn + 1} of {asked.rounds}: {tree}", file=sys.stderr, flush=True)
-            turns.append(ask(tree.absolute(), asked.small))
+            turns.append(ask(tree.absolute(), asked.small, asked.only))
         print(table(*found), flush=True)
 
 

@@ -38,6 +38,7 @@ Examples:
   rda reproduce table-6                     Table 6, as many seeds as we ask for
   rda reproduce table-1 table-2 --seeds 1   one seed of each
   rda reproduce table-7 --data-dir data     Table 7, with enwik8 from a folder
+  rda reproduce table-5 --units RWA,GRU     two of its units
   rda reproduce all --budget 30             what fits into half an hour
   rda reproduce all --plan                  only say what is missing and what it costs
   rda reproduce --check                     what the recorded runs say about the paper's claims
@@ -53,6 +54,8 @@ class ReproduceOptions:
 
     seeds: int = 0
     """Seeds of each unit; 0 for as many as each experiment asks for."""
+    units: str = ""
+    """Only the runs of these units, separated by commas: RDA-exp-tanh,GRU."""
     budget: float = 0.0
     """Stop cleanly after this many minutes; 0 for no limit."""
     small: bool = False
@@ -100,9 +103,8 @@ def run(asked: argparse.Namespace, command: str) -> int:
     if not asked.experiments:
         names = ", ".join(experiments())
         raise UsageError(f"rda reproduce needs an experiment: {names}, all")
-    found: list[Experiment] = make(
-        chosen, {"names": asked.experiments, "seeds": options.seeds, "small": options.small}
-    )
+    asked_for = {"names": asked.experiments, "seeds": options.seeds, "small": options.small}
+    found: list[Experiment] = make(chosen, {**asked_for, "units": options.units})
     cluster: Cluster = make(Cluster, given_values(asked, Cluster))
     if cluster.on:
         return _on_cluster(Console(), found, cluster, options, command)

@@ -1,7 +1,7 @@
 """The experiments of the paper by name, each as the runs that it takes."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from rda.experiments.paper import TABLES, Table
@@ -67,12 +67,26 @@ def experiments(seeds: int | None = None, small: bool = False) -> dict[str, Expe
     return {experiment.name: experiment for experiment in found}
 
 
-def chosen(names: Sequence[str], seeds: int | None, small: bool) -> list[Experiment]:
-    """The experiments of these names; "all" is the paper's own, without our studies."""
+def chosen(
+    names: Sequence[str], seeds: int | None = None, small: bool = False, units: str = ""
+) -> list[Experiment]:
+    """The experiments of these names; "all" is the paper's own, without our studies. Only runs of
+    `units`, if some are named, separated by commas."""
     known = experiments(seeds, small)
     of_the_paper = [name for name in known if name not in {study.name for study in STUDIES}]
     wanted = [name for given in names for name in (of_the_paper if given == "all" else [given])]
-    return [look_up("experiment", name, known) for name in dict.fromkeys(wanted)]
+    found = [look_up("experiment", name, known) for name in dict.fromkeys(wanted)]
+    return _only(found, units.split(",")) if units else found
+
+
+def _only(found: Sequence[Experiment], units: Sequence[str]) -> list[Experiment]:
+    known = {run.unit: run.unit for experiment in found for run in experiment.runs}
+    kept = {look_up("unit", name.strip(), known) for name in units}
+    fewer = [
+        replace(experiment, runs=tuple(run for run in experiment.runs if run.unit in kept))
+        for experiment in found
+    ]
+    return [experiment for experiment in fewer if experiment.runs]
 
 
 def runs_by_name(found: Iterable[Experiment]) -> dict[str, RunSettings]:

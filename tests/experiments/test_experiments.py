@@ -61,6 +61,16 @@ def test_a_wrong_name_is_told_the_nearest():
         chosen(["table1"], seeds=0, small=False)
 
 
+def test_only_some_units():
+    found = chosen(["table-5", "lemma-1", "study-gru"], units="RWA, LSTM")
+    assert {one.name: {run.unit for run in one.runs} for one in found} == {
+        "table-5": {"RWA", "LSTM"},
+        "lemma-1": {"RWA"},
+    }
+    with pytest.raises(ValueError, match="unknown unit 'RWB'. Did you mean 'RWA'"):
+        chosen(["table-5"], units="RWB")
+
+
 @pytest.mark.parametrize("small", [False, True])
 def test_every_run_is_one_command_away(small):
     """The command line of each run gives its settings back."""
