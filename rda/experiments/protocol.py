@@ -127,7 +127,7 @@ STUDIES = (
             Variant("multicopy", {"alphabet": 8}, (*RDAS, "GRU", "LSTM")),
             Variant("multicopy", {"alphabet": 10}, (*RDAS, "GRU", "LSTM")),
             Variant("multicopy", {"symbols": 8}, (*RDAS, "GRU", "LSTM")),
-            Variant("multicopy", {"learning_rate": 0.0005}, (*RDAS, "GRU", "LSTM")),
+            Variant("multicopy", {"learning_rate": 0.0005}),
         ),
     ),
     Study(

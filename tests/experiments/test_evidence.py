@@ -19,6 +19,7 @@ from rda.experiments.evidence import (
     Outcome,
 )
 from rda.experiments.paper import TABLES, Published, find_table
+from rda.experiments.studies import Reading
 from rda.training.record import STATUS, write_status
 from rda.training.status import FAILED, Status
 
@@ -30,6 +31,17 @@ def cell(values, published, measure="goal_step", wanted=5, **died):
     outcomes = [Outcome(f"run{i}", i, value, 900, 1.0) for i, value in enumerate(values)]
     outcomes += [Outcome("dead", 9, math.inf, 5, 1.0, reason) for reason in died.values()]
     return Cell("copy", "RWA", measure, published, tuple(outcomes), wanted)
+
+
+def test_a_reading_and_our_settings_are_compared_on_the_units_that_tried_it():
+    paper = Published(100)
+    tried = cell([200], paper), cell([50], paper), cell([], paper)
+    ours = cell([400], paper), cell([100], paper), cell([100_000], paper)
+    reading = Reading("copy", "", tried, ours)
+    assert reading.distance == pytest.approx(2)
+    assert reading.chosen_distance == pytest.approx(2)
+    not_run = Reading("copy", "", tried[2:], ours[2:])
+    assert (not_run.distance, not_run.chosen_distance) == (None, None)
 
 
 class TestCell:
