@@ -18,14 +18,13 @@ from rda.training.model import SequenceModel
 from rda.training.own_model import OwnModel
 from rda.training.record import Record
 from rda.training.running import read_files
-from rda.training.settings import RunSettings
+from rda.training.settings import RunSettings, default_name
 from rda.training.status import RecordError
 from rda.training.thinning import evenly
 
 UNITS_SHOWN = 48
 INPUTS_SHOWN = 6
 """Columns of people's own sequences that are drawn above what the unit did with them."""
-TELLING = ("alternating", "copy", "multicopy")
 
 
 def inspect_run(folder: Path | str, seed: int = SEED) -> Inspection:
@@ -132,10 +131,14 @@ def _inspection(
 
 
 def keep_inspection(folder: Path) -> None:
-    """Save what the first run of a unit looked at, where the task makes that telling."""
+    """Save what a unit looked at, where the report shows it: the first run of multiple sequence copy
+    with the usual settings, and of each length of the alternating task."""
     settings = Record(folder).settings
     has_attention = settings.unit not in ("LSTM", "GRU")
-    if has_attention and settings.task.name in TELLING and settings.recipe.seed == 0:
+    shown = settings.task.name == "alternating" or (
+        settings.task.name == "multicopy" and default_name(settings).endswith("-seed0")
+    )
+    if has_attention and shown and settings.recipe.seed == 0:
         save(folder, inspect_run(folder))
 
 

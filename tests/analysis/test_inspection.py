@@ -68,6 +68,12 @@ def test_what_the_first_run_of_a_unit_looked_at_is_kept(tmp_path):
         assert (read(folder) is not None) == kept
 
 
+def test_of_readings_of_the_paper_nothing_is_kept(tmp_path):
+    folder = trained(tmp_path / "run", MultiCopy(copies=2, symbols=2, alphabet=3))
+    keep_inspection(folder)
+    assert read(folder) is None
+
+
 class TestCommand:
     def test_it_prints_and_draws(self, tmp_path, capsys):
         trained(tmp_path / "run", MultiCopy(copies=2, symbols=2, alphabet=3))
