@@ -180,6 +180,8 @@ class Stepper:
         if self._graph_of_step is None:
             self.optimiser.zero_grad()  # so that the gradients lie where the recording puts them
             self._graph_of_step = CudaGraph(update, [*tensors, *carried])
+        # Behind a replay that waits for a process that is gone, the next would wait unwatched.
+        self.team.wait_for(self.generator.device)
         return self._graph_of_step(*tensors, *carried)
 
     def _update(self, batch: Batch, noise: Noise, carried: Sequence[Tensor]) -> Sequence[Tensor]:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 LIMIT = "RDA_TEAM_TIMEOUT"
 SECONDS = 120.0
 """How long a process waits for the others before it gives up; the variable says otherwise."""
-SECONDS_BETWEEN_LOOKS = 0.001
+SECONDS_BETWEEN_LOOKS = 0.0001
 NCCL = "cpu:gloo,cuda:nccl"
 LOST = ("onnection", "timed out", "Timed out", "imeout", "socket", "Socket", "NCCL", "gloo", "peer")
 """Words in what torch says when other processes are gone."""
