@@ -99,6 +99,9 @@ def run(asked: argparse.Namespace, command: str) -> int:
 
     options: ReproduceOptions = make(ReproduceOptions, given_values(asked, ReproduceOptions))
     if options.check:
+        if asked.experiments not in ([], ["all"]):
+            given = " ".join(asked.experiments)
+            raise UsageError(f"--check looks at every claim of the paper: leave {given} away")
         return _check(Console(), folder_of_runs(options.runs_dir))
     if not asked.experiments:
         names = ", ".join(experiments())

@@ -234,6 +234,10 @@ class TestCommand:
         assert main(["reproduce", "--check", "--runs-dir", "nowhere"]) == 2
         assert "there is no folder nowhere" in capsys.readouterr().err
 
+    def test_a_check_is_of_all_claims(self, capsys):
+        assert main(["reproduce", "table-7", "--check"]) == 2
+        assert "every claim of the paper: leave table-7 away" in capsys.readouterr().err
+
     def test_an_experiment_is_needed_and_a_wrong_one_is_named(self, capsys):
         assert main(["reproduce"]) == 2
         assert "table-1" in capsys.readouterr().err
