@@ -1,6 +1,7 @@
 # make demo    set up .venv and show the paper's headline on this machine, in minutes
 # make test    set up .venv and check everything: style, types, doors between modules, tests
 # make matrix  run the tests as other machines would: other vectors, one core, no compiler, ...
+# make site    build the documentation as a site, into site/
 # make clean   remove .venv and caches
 #
 # PYTHON=python3.12 picks another interpreter; JOBS=4 another number of test processes.
@@ -10,7 +11,7 @@ JOBS ?= auto
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test matrix clean
+.PHONY: demo test matrix site clean
 
 demo: $(VENV)/installed
 	$(BIN)/rda demo
@@ -28,6 +29,9 @@ test: $(VENV)/installed
 matrix: $(VENV)/installed
 	$(BIN)/python tools/matrix.py --jobs $(JOBS)
 
+site: $(VENV)/installed
+	$(BIN)/python tools/site_pages.py
+
 $(VENV)/installed: pyproject.toml constraints.txt tools/make_venv.py
 	@command -v $(PYTHON) >/dev/null || { echo "rda needs Python 3.11 or newer, and there is no '$(PYTHON)' here: install it, or name one with 'make PYTHON=...'"; exit 1; }
 	@$(PYTHON) tools/make_venv.py $(VENV)
@@ -35,4 +39,4 @@ $(VENV)/installed: pyproject.toml constraints.txt tools/make_venv.py
 	@touch $@
 
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis site

@@ -131,8 +131,11 @@ def _inspection(
 
 
 def keep_inspection(folder: Path) -> None:
-    """Save what a unit looked at, where the report shows it: the first run of multiple sequence copy
-    with the usual settings, and of each length of the alternating task."""
+    """Save what a unit looked at, where the report shows it.
+
+    That is the first run of multiple sequence copy with the usual settings, and of each length of
+    the alternating task.
+    """
     settings = Record(folder).settings
     has_attention = settings.unit not in ("LSTM", "GRU")
     shown = settings.task.name == "alternating" or (

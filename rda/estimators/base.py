@@ -34,7 +34,9 @@ USUAL_SHARE = 0.15
 class SequenceEstimator(BaseEstimator):
     """A unit and a linear readout, trained as `rda.train("sequences", ...)` trains them.
 
-    Attributes after `fit`:
+    After `fit` there are these attributes.
+
+    Attributes:
         model_: the trained model (`rda.training.own_model.OwnModel`), on the CPU and in float64:
             what is predicted for a sequence does not depend on those beside it. Predictions are
             faster after `model_.float()`, or `model_.to("cuda")`.

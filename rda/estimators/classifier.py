@@ -36,8 +36,8 @@ class SequenceClassifier(ClassifierMixin, SequenceEstimator):
         progress: show a bar with the time left.
         random_state: a seed for weights and order of batches; None draws one.
 
-    Attributes after `fit`, beside those of every estimator of sequences:
-        classes_: the labels, sorted.
+    Attributes:
+        classes_: the labels, sorted; after `fit`, beside those of every estimator of sequences.
     """
 
     _problem = "label"

@@ -67,7 +67,7 @@ def test_only_some_units():
         "table-5": {"RWA", "LSTM"},
         "lemma-1": {"RWA"},
     }
-    with pytest.raises(ValueError, match="unknown unit 'RWB'. Did you mean 'RWA'"):
+    with pytest.raises(ValueError, match=r"unknown unit 'RWB'\. Did you mean 'RWA'"):
         chosen(["table-5"], units="RWB")
 
 
