@@ -33,12 +33,22 @@ class NotRunError(Exception):
     """A run that a judge needs is not there; says which."""
 
 
+YES, NO = " (yes)", " (no)"
+
+
 @dataclass(frozen=True)
 class Verdict:
     """What our runs say about a claim."""
 
     judgement: Judgement
     evidence: str
+    """Each check with what it found, ending in (yes) or (no)."""
+
+    @property
+    def against(self) -> str:
+        """What was found against the claim."""
+        checks = self.evidence.split("; ")
+        return "; ".join(check.removesuffix(NO) for check in checks if check.endswith(NO))
 
 
 @dataclass(frozen=True)
@@ -129,9 +139,7 @@ def weigh(checks: Sequence[tuple[bool, str]]) -> Verdict:
     """Confirmed if all checks hold, not confirmed if none does, otherwise partly."""
     held = [holds for holds, _ in checks]
     judgement: Judgement = "confirmed" if all(held) else "partly" if any(held) else "not confirmed"
-    return Verdict(
-        judgement, "; ".join(f"{text} ({'yes' if holds else 'no'})" for holds, text in checks)
-    )
+    return Verdict(judgement, "; ".join(f"{text}{YES if holds else NO}" for holds, text in checks))
 
 
 Judge = Callable[[Medians], Verdict]
@@ -405,7 +413,7 @@ def gru_often_fastest(median: Medians) -> Verdict:
 def gru_generalises(median: Medians) -> Verdict:
     return weigh(
         [
-            (median(task, "GRU") >= bar, f"{median.told(task, 'GRU')}, at least {bar}")
+            (median(task, "GRU") >= bar, f"{median.told(task, 'GRU')}, asked {bar} or more")
             for task, bar in (("mnist", 0.98), ("mnist-permuted", 0.93))
         ]
     )
@@ -531,7 +539,7 @@ def rda_before_gru_on_wikipedia(median: Medians) -> Verdict:
 
 def _closely_behind(median: Medians, unit: str) -> tuple[bool, str]:
     behind = round(median(TEXT, unit) - median(TEXT, "LSTM"), 3)
-    return behind <= CLOSE, f"{unit} beside the LSTM: {behind:+.3f} bits, at most {CLOSE}"
+    return behind <= CLOSE, f"{unit} beside the LSTM: {behind:+.3f} bits, asked {CLOSE} or less"
 
 
 @claim(

@@ -82,7 +82,7 @@ def _results(paper: Reproduction) -> Iterator[str]:
         if found:
             yield from ("", heading, "")
             for claim, verdict in found:
-                said = f"{claim.text.rstrip('.')} ({claim.place}). Ours: {verdict.evidence}."
+                said = f"{claim.text.rstrip('.')} ({claim.place}). Against it: {verdict.against}."
                 yield f"- {escaped(said)}"
 
 

@@ -226,6 +226,7 @@ class TestClaims:
         assert weigh([yes, yes]) == Verdict("confirmed", "a (yes); a (yes)")
         assert weigh([yes, no]).judgement == "partly"
         assert weigh([no]).judgement == "not confirmed"
+        assert weigh([yes, no, no]).against == f"{no[1]}; {no[1]}"
         assert issubclass(NotRunError, Exception)
 
     def test_the_command_says_each_verdict(self, tmp_path, capsys):
