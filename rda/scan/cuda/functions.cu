@@ -47,19 +47,20 @@ struct Sizes {
   }
 };
 
-// A float32 as an operand of a matrix multiply: rounded to tf32, or unchanged.
-__device__ __forceinline__ u32 as_operand(float x) { return PRODUCT == 0 ? as_tf32(x) : __float_as_uint(x); }
-
 // Sequences are stored in bf16 if the precision is bf16, otherwise in float32. States are always
-// float32.
+// float32. An operand of a matrix multiply is a bf16, or a float32 that is rounded to tf32 or
+// unchanged.
 #if PRODUCT == 2
-typedef unsigned short Stored;
+typedef unsigned short Stored, Operand;
 __device__ __forceinline__ float as_float(Stored x) { return __uint_as_float((u32)x << 16); }
 __device__ __forceinline__ Stored as_stored(float x) { return (unsigned short)as_bf16_pair(x, 0.0f); }
+__device__ __forceinline__ Operand as_operand(float x) { return as_stored(x); }
 #else
 typedef float Stored;
+typedef u32 Operand;
 __device__ __forceinline__ float as_float(Stored x) { return x; }
 __device__ __forceinline__ Stored as_stored(float x) { return x; }
+__device__ __forceinline__ Operand as_operand(float x) { return PRODUCT == 0 ? as_tf32(x) : __float_as_uint(x); }
 #endif
 
 // Values that are adjacent in memory, loaded and stored with one instruction: a thread has one unit
@@ -69,32 +70,12 @@ template <int WIDE>
 struct Neighbours {  // 2 or 4 values in bf16
   u32 pairs[WIDE / 2] = {};
 
-  static __device__ __forceinline__ Neighbours at(const Stored* from) {
-    Neighbours found;
-    if (WIDE == 2) {
-      found.pairs[0] = *(const u32*)from;
-    } else {
-      const uint2 both = *(const uint2*)from;
-      found.pairs[0] = both.x;
-      found.pairs[WIDE / 2 - 1] = both.y;
-    }
-    return found;
-  }
-
   template <typename Value>
   static __device__ __forceinline__ Neighbours of(Value value) {
     Neighbours made;
 #pragma unroll
     for (int k = 0; k < WIDE; k += 2) made.pairs[k / 2] = as_bf16_pair(value(k), value(k + 1));
     return made;
-  }
-
-  __device__ __forceinline__ void to(Stored* place) const {
-    if (WIDE == 2) {
-      *(u32*)place = pairs[0];
-    } else {
-      *(uint2*)place = make_uint2(pairs[0], pairs[WIDE / 2 - 1]);
-    }
   }
 
   __device__ __forceinline__ float operator[](int k) const {
@@ -106,32 +87,29 @@ template <>
 struct Neighbours<1> {
   Stored one = 0;
 
-  static __device__ __forceinline__ Neighbours at(const Stored* from) {
-    Neighbours found;
-    found.one = *from;
-    return found;
-  }
-
   template <typename Value>
   static __device__ __forceinline__ Neighbours of(Value value) {
-    Neighbours made;
-    made.one = as_stored(value(0));
-    return made;
+    return {as_stored(value(0))};
   }
-
-  __device__ __forceinline__ void to(Stored* place) const { *place = one; }
 
   __device__ __forceinline__ float operator[](int) const { return as_float(one); }
 };
 
 template <int WIDE>
 __device__ __forceinline__ Neighbours<WIDE> load(const Stored* from) {
-  return Neighbours<WIDE>::at(from);
+  if constexpr (WIDE == 4) {
+    const uint2 both = *(const uint2*)from;
+    return {both.x, both.y};
+  } else {
+    return *(const Neighbours<WIDE>*)from;
+  }
 }
 
 template <int WIDE, typename Value>
 __device__ __forceinline__ void store(Stored* to, Value value) {
-  Neighbours<WIDE>::of(value).to(to);
+  const auto made = Neighbours<WIDE>::of(value);
+  if constexpr (WIDE == 4) *(uint2*)to = make_uint2(made.pairs[0], made.pairs[1]);
+  else *(Neighbours<WIDE>*)to = made;
 }
 
 // The values of the step at time `before`: from the sequence, or from the initial state where this

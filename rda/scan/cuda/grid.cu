@@ -166,11 +166,7 @@ struct Tail {
 #pragma unroll
     for (int j = 0; j < COLUMNS / 8; ++j) {
       const uint2 b = lane % 4 < TAIL ? weights[j * 8 + lane / 4][lane % 4] : make_uint2(0, 0);
-      asm volatile(
-          "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-          "{%0, %1, %2, %3};"
-          : "+f"(sum[4 * j]), "+f"(sum[4 * j + 1]), "+f"(sum[4 * j + 2]), "+f"(sum[4 * j + 3])
-          : "r"(a.part[0]), "r"(a.part[1]), "r"(a.part[2]), "r"(a.part[3]), "r"(b.x), "r"(b.y));
+      mma(sum + 4 * j, a.part[0], a.part[1], a.part[2], a.part[3], b.x, b.y);
     }
   }
 };

@@ -22,6 +22,19 @@ __device__ __forceinline__ u32 as_bf16_pair(float low, float high) {
   return pair;
 }
 
+// c += a b on the tensor cores.
+#if PRODUCT == 2
+#define KIND "m16n8k16.row.col.f32.bf16.bf16.f32"
+#else
+#define KIND "m16n8k8.row.col.f32.tf32.tf32.f32"
+#endif
+
+__device__ __forceinline__ void mma(float c[4], u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1) {
+  asm volatile("mma.sync.aligned." KIND " {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+               : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+               : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+}
+
 // x, computed here. The compiler would otherwise move it to where it is used, and hold what it is
 // computed from until then.
 __device__ __forceinline__ float pinned(float x) {

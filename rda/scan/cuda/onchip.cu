@@ -31,26 +31,10 @@ __device__ __forceinline__ u32 leading(u32 full) {
   return value;
 }
 
-#if PRODUCT == 2
-#define KIND "m16n8k16.row.col.f32.bf16.bf16.f32"
-#else
-#define KIND "m16n8k8.row.col.f32.tf32.tf32.f32"
-#endif
-
-__device__ __forceinline__ void mma(float c[4], u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1) {
-  asm volatile("mma.sync.aligned." KIND " {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-               : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-               : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
-}
-
 // The order of k in a matrix multiply is free if both operands have the same order. Here each
 // quarter of the lanes loads 16 bytes of a row at a time, which serve two steps of mma along k. A
 // span of k is what the four quarters load at once.
-#if PRODUCT == 2
-#define BYTES 2
-#else
-#define BYTES 4
-#endif
+#define BYTES ((int)sizeof(Operand))
 #define SPAN (64 / BYTES)
 #define CHUNK (16 / BYTES)
 #define PITCH(k) ((k) * BYTES + 64)  // bytes from row to row, such that the rows of one load are in different banks
@@ -136,11 +120,7 @@ __device__ __forceinline__ void multiply(float sum[TILES][4], const Tile<SPANS> 
 }
 
 __device__ __forceinline__ void store_operand(char* row, int k, float value) {
-#if PRODUCT == 2
-  *(unsigned short*)(row + 2 * k) = (unsigned short)as_bf16_pair(value, 0.0f);
-#else
-  *(u32*)(row + 4 * k) = as_operand(value);
-#endif
+  *(Operand*)(row + BYTES * k) = as_operand(value);
 }
 
 // ---------------------------------------------------------------- forward

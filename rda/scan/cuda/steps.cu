@@ -12,14 +12,6 @@
 // memory (ForwardWork, BackwardWork) where the tensors are. `first` is the number of the first step
 // of a graph; the last kernel of a graph, `advance`, increases it for the next graph.
 
-#if PRODUCT == 2
-typedef unsigned short Operand;
-__device__ __forceinline__ Operand operand(float x) { return (unsigned short)as_bf16_pair(x, 0.0f); }
-#else
-typedef u32 Operand;
-__device__ __forceinline__ Operand operand(float x) { return as_operand(x); }
-#endif
-
 struct ForwardWork {
   int first;
   const Stored* input;
@@ -69,7 +61,7 @@ extern "C" __global__ void forward_begin(ForwardWork given, ForwardWork* work, O
   Unit state;
   state.start(given.unit, true, row, unit);
   keep<Kept>(state, planes, place, plane);
-  hidden[row * (long long)PADDED + unit] = operand(state.hidden());
+  hidden[row * (long long)PADDED + unit] = as_operand(state.hidden());
 }
 
 extern "C" __global__ void forward_step(const ForwardWork* work, int ahead, const float* product, Operand* hidden,
@@ -95,7 +87,7 @@ extern "C" __global__ void forward_step(const ForwardWork* work, int ahead, cons
   for (int gate = 0; gate < GATES; ++gate) recurrent[gate] = product[(row * GATES + gate) * (long long)PADDED + unit];
   state.step(x, recurrent, running);
   if (running) {
-    hidden[row * (long long)PADDED + unit] = operand(state.hidden());
+    hidden[row * (long long)PADDED + unit] = as_operand(state.hidden());
     state.carry_on();
   }
   Unit::record(alone(state), at, true, running, t, sizes.batch, row, unit);
@@ -154,7 +146,7 @@ extern "C" __global__ void backward_step(const BackwardWork* work, int ahead, co
   state.step(factors, d_hidden, t < length, d_gates);
 #pragma unroll
   for (int gate = 0; gate < GATES; ++gate)
-    gates[(gate * (long long)sizes.batch + row) * PADDED + unit] = operand(d_gates[gate]);
+    gates[(gate * (long long)sizes.batch + row) * PADDED + unit] = as_operand(d_gates[gate]);
   UnitGradient::record(alone(state), at, true, t, sizes.batch, row, unit);
   keep<GradientKept>(state, planes, place, plane);
   if (ragged) *last = d_hidden;
