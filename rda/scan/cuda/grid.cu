@@ -234,30 +234,28 @@ __device__ __forceinline__ void add_packed(float* sums, const u32* words) {
 template <int EACH>
 struct Exchange {
   static constexpr int CHUNKS = (EACH / 4 * 3 + 3) / 4;
+  static constexpr u32 BYTES = IN_MEMORY ? 0 : (CLUSTER - 1) * CHUNKS * CHAIN * 16;
 #if !IN_MEMORY
-  static constexpr u32 BYTES = (CLUSTER - 1) * CHUNKS * CHAIN * 16;
   alignas(16) Chunk parts[CHAINS][CLUSTER - 1][CHUNKS][CHAIN];
 #endif
   u64 arrived[CHAINS];
 
   __device__ __forceinline__ void open() const {
-#if IN_MEMORY
-    open_barriers(shared_address(arrived), CHAINS, 0, CLUSTER - 1);
-#else
-    open_barriers(shared_address(arrived), CHAINS, BYTES);
-#endif
+    open_barriers(shared_address(arrived), CHAINS, BYTES, IN_MEMORY ? CLUSTER - 1 : 1);
   }
 
   __device__ __forceinline__ void run(float (&own)[EACH], const float (&sum)[CLUSTER * EACH], const Board& board,
                                       const Here& here, u32 parity) {
     const u32 barrier = shared_address(&arrived[here.chain]);
     const u32 rank = here.rank;  // a copy: of `here.rank` the compiler makes an index into an array in memory
+    const auto place = [&](int owner, int slot, int j) {
 #if IN_MEMORY
-    const auto place = [&](int owner, int slot) {
       const int first = ((here.block - rank + owner) * CHAINS + here.chain) * (CLUSTER - 1) + slot;
-      return board.sums + (long long)first * CHUNKS * CHAIN + here.thread;
-    };
+      return board.sums + (long long)first * CHUNKS * CHAIN + here.thread + j * CHAIN;
+#else
+      return &parts[here.chain][slot][j][here.thread];
 #endif
+    };
 #pragma unroll
     for (int owner = 0; owner < CLUSTER; ++owner) {
       if (owner == rank) {
@@ -272,32 +270,24 @@ struct Exchange {
 #pragma unroll
       for (int j = 0; j < CHUNKS; ++j) {
         const u32* four = words + 4 * j;
-#if IN_MEMORY
-        *(uint4*)(place(owner, slot) + j * CHAIN) = make_uint4(four[0], four[1], four[2], four[3]);
-#else
-        send16(in_block(shared_address(&parts[here.chain][slot][j][here.thread]), owner), in_block(barrier, owner),
-               four[0], four[1], four[2], four[3]);
-#endif
+        Chunk* to = place(owner, slot, j);
+        if (IN_MEMORY) *(uint4*)to = make_uint4(four[0], four[1], four[2], four[3]);
+        else send16(in_block(shared_address(to), owner), in_block(barrier, owner), four[0], four[1], four[2], four[3]);
       }
     }
-#if IN_MEMORY
-    chain_sync(here.chain);
-    if (here.thread < CLUSTER && here.thread != rank) barrier_arrive(in_block(barrier, here.thread));
-#endif
+    if (IN_MEMORY) chain_sync(here.chain);
+    if (IN_MEMORY && here.thread < CLUSTER && here.thread != rank) barrier_arrive(in_block(barrier, here.thread));
     barrier_wait(barrier, parity);
-#if !IN_MEMORY
-    if (here.thread == 0) barrier_expect(barrier, BYTES);
-#endif
+    if (!IN_MEMORY && here.thread == 0) barrier_expect(barrier, BYTES);
 #pragma unroll
     for (int slot = 0; slot < CLUSTER - 1; ++slot) {
       u32 words[CHUNKS * 4];
 #pragma unroll
-      for (int j = 0; j < CHUNKS; ++j)
-#if IN_MEMORY
-        *(Chunk*)(words + 4 * j) = load_chunk(place(rank, slot) + j * CHAIN);
-#else
-        *(uint4*)(words + 4 * j) = *(const uint4*)&parts[here.chain][slot][j][here.thread];
-#endif
+      for (int j = 0; j < CHUNKS; ++j) {
+        const Chunk* from = place(rank, slot, j);
+        if (IN_MEMORY) *(Chunk*)(words + 4 * j) = load_chunk(from);
+        else *(uint4*)(words + 4 * j) = *(const uint4*)from;
+      }
 #pragma unroll
       for (int j = 0; j < EACH / 4; ++j) add_packed(own + 4 * j, words + 3 * j);
     }
