@@ -185,12 +185,16 @@ struct Here {
   __device__ __forceinline__ Here()
       : chain(threadIdx.x / CHAIN), thread(threadIdx.x % CHAIN), block(blockIdx.x), rank(block_rank()) {}
 
-  // `which` is 0 for the first and 1 for the second row of the thread.
-  __device__ __forceinline__ Place place(int which, int first_row, int batch) const {
-    const int lane = thread % 32;
-    const int row = first_row + thread / 32 * 16 + lane / 4 + which * 8;
-    const int unit = block * OWN + lane % 4 * WIDE;
-    return {row, unit, row < batch && unit < H};
+  // Call `body` for both rows of the thread; `which` is 0 for the first and 1 for the second.
+  template <typename Body>
+  __device__ __forceinline__ void for_rows(int first_row, int batch, Body body) const {
+#pragma unroll
+    for (int which = 0; which < 2; ++which) {
+      const int lane = thread % 32;
+      const int row = first_row + thread / 32 * 16 + lane / 4 + which * 8;
+      const int unit = block * OWN + lane % 4 * WIDE;
+      body(which, Place{row, unit, row < batch && unit < H});
+    }
   }
 
   __device__ __forceinline__ int first_of_cluster() const { return block / CLUSTER * CLUSTER * OWN; }
@@ -352,16 +356,14 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(CHA
   for (int first_row = here.chain * ROWS; first_row < sizes.batch; first_row += CHAINS * ROWS) {
     Unit states[2][WIDE];
     int length[2];
-#pragma unroll
-    for (int which = 0; which < 2; ++which) {
-      const Place p = here.place(which, first_row, sizes.batch);
+    here.for_rows(first_row, sizes.batch, [&](int which, const Place& p) {
       length[which] = p.active ? sizes.length(lengths, p.row) : 0;
 #pragma unroll
       for (int k = 0; k < WIDE; ++k) {
         states[which][k].prepare(at, p.active, p.unit + k);
         states[which][k].start(at, p.active, p.row, p.unit + k);
       }
-    }
+    });
     const auto publish = [&](int turn) {
       store_chunk(board.at(turn, here.block * OWN / 16, here), here.block,
                   [&](int which, int k) { return states[which][k].hidden(); });
@@ -371,16 +373,14 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(CHA
     for (int i = 0; i < sizes.time; ++i) {
       const int t = sizes.forward_time(i);
       Neighbours<WIDE> x[2][INPUTS];
-#pragma unroll
-      for (int which = 0; which < 2; ++which) {
-        const Place p = here.place(which, first_row, sizes.batch);
+      here.for_rows(first_row, sizes.batch, [&](int which, const Place& p) {
         const Stored* from = input + (t * (long long)sizes.batch + p.row) * INPUTS * H + p.unit;
 #pragma unroll
         for (int n = 0; n < INPUTS; ++n) {
           x[which][n] = {};
           if (p.active) x[which][n] = load<WIDE>(from + n * H);
         }
-      }
+      });
       meeting.await();
       float own[EACH_GATES];
       shared.multiply_all(own, board, i, exchanged++, here);
@@ -396,23 +396,19 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(CHA
           states[which][k].step(given, recurrent, t < length[which]);
         }
       if (i + 1 < sizes.time) publish(i + 1);
-#pragma unroll
-      for (int which = 0; which < 2; ++which) {
-        const Place p = here.place(which, first_row, sizes.batch);
+      here.for_rows(first_row, sizes.batch, [&](int which, const Place& p) {
         const bool running = t < length[which];
         if (running) {
 #pragma unroll
           for (int k = 0; k < WIDE; ++k) states[which][k].carry_on();
         }
         Unit::record(states[which], at, p.active, running, t, sizes.batch, p.row, p.unit);
-      }
+      });
     }
-#pragma unroll
-    for (int which = 0; which < 2; ++which) {
-      const Place p = here.place(which, first_row, sizes.batch);
+    here.for_rows(first_row, sizes.batch, [&](int which, const Place& p) {
 #pragma unroll
       for (int k = 0; k < WIDE; ++k) states[which][k].finish(at, p.active, p.row, p.unit + k);
-    }
+    });
     meeting.arrive();  // the next rows write to a buffer that other blocks may still read
     meeting.await();
   }
@@ -450,16 +446,12 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(CHA
     float d_hidden[2][WIDE];
     const auto fetch = [&](int i) {
       const int t = sizes.backward_time(i);
-#pragma unroll
-      for (int which = 0; which < 2; ++which) {
-        const Place p = here.place(which, first_row, sizes.batch);
+      here.for_rows(first_row, sizes.batch, [&](int which, const Place& p) {
         UnitGradient::fetch(values[which], at, p.active && i < sizes.time, t, sizes.time_before(t),
                             length[which], sizes.batch, p.row, p.unit);
-      }
+      });
     };
-#pragma unroll
-    for (int which = 0; which < 2; ++which) {
-      const Place p = here.place(which, first_row, sizes.batch);
+    here.for_rows(first_row, sizes.batch, [&](int which, const Place& p) {
       length[which] = p.active ? sizes.length(lengths, p.row) : 0;
 #pragma unroll
       for (int k = 0; k < WIDE; ++k) {
@@ -467,7 +459,7 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(CHA
         states[which][k].start(at, p.active, p.row, p.unit + k);
         d_hidden[which][k] = states[which][k].first();
       }
-    }
+    });
     fetch(0);
     for (int i = 0; i < sizes.time; ++i) {
       const int t = sizes.backward_time(i);
@@ -485,11 +477,9 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(CHA
                     [&](int which, int k) { return d_gates[which][k][gate]; });
       }
       meeting.arrive();
-#pragma unroll
-      for (int which = 0; which < 2; ++which) {
-        const Place p = here.place(which, first_row, sizes.batch);
+      here.for_rows(first_row, sizes.batch, [&](int which, const Place& p) {
         UnitGradient::record(states[which], at, p.active, t, sizes.batch, p.row, p.unit);
-      }
+      });
       fetch(i + 1);
       meeting.await();
       float own[PLACES];
@@ -500,13 +490,11 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(CHA
         for (int k = 0; k < WIDE; ++k)
           if (t < length[which]) d_hidden[which][k] = states[which][k].carried() + own[place_of(which, k)];
     }
-#pragma unroll
-    for (int which = 0; which < 2; ++which) {
-      const Place p = here.place(which, first_row, sizes.batch);
+    here.for_rows(first_row, sizes.batch, [&](int which, const Place& p) {
 #pragma unroll
       for (int k = 0; k < WIDE; ++k)
         states[which][k].finish(at, p.active, d_hidden[which][k], p.row, p.unit + k);
-    }
+    });
     meeting.arrive();  // the next rows write to a buffer that other blocks may still read
     meeting.await();
   }
