@@ -27,6 +27,11 @@ class Addresses(ctypes.Structure):
             found += [0] * (max(count, 1) - len(some))
         return cls.from_buffer_copy(cls._packing.pack(*found))  # quicker than field by field
 
+    @property
+    def all(self) -> tuple[int, ...]:
+        """Every address, in order."""
+        return self._packing.unpack(self)
+
 
 def structure(name: str, fields: Mapping[str, int]) -> type[Addresses]:
     """A struct with a pointer for each name or, where its number is not 0, so many of them."""

@@ -33,9 +33,8 @@ def scan(call: Call, engine: str, precision: Precision) -> tuple[Tensor, ...]:
         found = scan_op(*_of_op(call), keep, engine, precision)
         return tuple(found[:results])
     if is_differentiated(call.tensors):
-        blank = call.with_tensors([None] * len(call.tensors))._replace(lengths=None)
         outputs: tuple[Tensor, ...] = _PlainScan.apply(  # type: ignore[no-untyped-call]
-            blank, engine, precision, call.lengths, *call.tensors
+            call, engine, precision, *call.tensors
         )
         return outputs
     # Without gradients nothing has to be registered with autograd, which saves time at each step.
@@ -139,11 +138,13 @@ def reordered(tensor: Tensor, order: tuple[int, ...] | None, dim: int) -> Tensor
 
 
 def _remember(
-    ctx: Any, blank: Call, lengths: Tensor | None, tensors: Sequence[Any], kept: Sequence[Tensor]
+    ctx: Any, call: Call, kept: Sequence[Tensor], engine: str, precision: Precision
 ) -> None:
-    """`blank` is the call without its tensors, which autograd keeps."""
-    ctx.save_for_backward(lengths, *tensors, *kept)
-    ctx.blank, ctx.count = blank, len(tensors)
+    """`ctx.blank` is the call without its tensors, which autograd keeps."""
+    tensors = call.tensors
+    ctx.save_for_backward(call.lengths, *tensors, *kept)
+    ctx.blank = call.with_tensors([None] * len(tensors))._replace(lengths=None)
+    ctx.count, ctx.engine, ctx.precision = len(tensors), engine, precision
     ctx.set_materialize_grads(False)
 
 
@@ -170,22 +171,22 @@ def _gradients(
 
 
 class _PlainScan(torch.autograd.Function):
-    """The operator called directly: torch's dispatcher takes longer than a short sequence."""
+    """The operator called directly: torch's dispatcher takes longer than a short sequence.
+
+    Beside the call it takes its tensors, because autograd does not look into a call.
+    """
 
     @staticmethod
-    def forward(ctx: Any, blank: Call, engine: str, precision: Precision, *given: Any) -> Any:
-        lengths, *tensors = given
-        call = blank.with_tensors(tensors)._replace(lengths=lengths)
+    def forward(ctx: Any, call: Call, engine: str, precision: Precision, *_: Any) -> Any:
         output, *others = run_forward(call, engine, precision, keep=True)
-        parts = len(blank.unit.parts)
-        _remember(ctx, blank, lengths, tensors, (output, *others[parts:]))
-        ctx.engine, ctx.precision = engine, precision
+        parts = len(call.unit.parts)
+        _remember(ctx, call, (output, *others[parts:]), engine, precision)
         return output, *others[:parts]
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor | None) -> Any:
-        found = _gradients(ctx, gradients, ctx.needs_input_grad[4:], run_backward)
-        return None, None, None, None, *found
+        found = _gradients(ctx, gradients, ctx.needs_input_grad[3:], run_backward)
+        return None, None, None, *found
 
 
 # ---------------------------------------------------------------- the operator
@@ -270,8 +271,7 @@ def _(*arguments: Any) -> list[Tensor]:
     *of_call, _, _, _, precision, needs_input = arguments
     call = _call(of_call)
     input, weights = call.input, call.weights
-    wide = state_dtype(input.dtype)
-    dtype = stored_dtype(precision, wide)
+    dtype = stored_dtype(precision, state_dtype(input.dtype))
     projects = weights.input is not None
     of_products = (
         input.shape if needs_input or not projects else 0,
@@ -288,10 +288,9 @@ def _setup_context(ctx: Any, inputs: Sequence[Any], output: Sequence[Tensor]) ->
     *of_call, keep, engine, precision = inputs
     call = _call(of_call)
     parts = len(call.unit.parts)
-    blank = call.with_tensors([None] * len(call.tensors))._replace(lengths=None)
-    _remember(ctx, blank, call.lengths, call.tensors, (output[0], *output[1 + parts :]))
+    _remember(ctx, call, (output[0], *output[1 + parts :]), engine, precision)
     ctx.mark_non_differentiable(*output[1 + parts :])
-    ctx.engine, ctx.precision, ctx.kept = engine, precision, keep
+    ctx.kept = keep
 
 
 def _backward_of_op(ctx: Any, gradients: Sequence[Tensor | None]) -> tuple[Any, ...]:

@@ -9,7 +9,8 @@
 //                         k the sequence k - 1, -1 nowhere
 //   WEIGHTS               learned values of a unit that are the same at every step
 //   BLOCKS                gradients of a step: of the gates in their order, then of weights
-//   start_of, step, hidden, gradient, start_gradient
+//   STARTS                for each part of the state: the unit's own start
+//   step, hidden_of, gradient, start_gradient
 //
 // Vectors run over units: one block of lanes holds every gate of its units. So the unit's
 // mathematics follows the matrix product without a trip through main memory. Threads split the batch
@@ -364,7 +365,7 @@ inline void begin_rows(const Forward& x, const Sizes& n, T* hidden, int64_t row_
       const int lanes = (int)min(LANES, H - unit);
       V state[STATES];
       for (int k = 0; k < STATES; ++k) {
-        state[k] = x.start[k] ? load(x.start[k] + row * H + unit, lanes) : all(start_of(k));
+        state[k] = x.start[k] ? load(x.start[k] + row * H + unit, lanes) : all(STARTS[k]);
         store(x.state[k] + row * H + unit, state[k], lanes);
       }
       store(hidden + row * H + unit, hidden_of(state), lanes);
@@ -440,7 +441,7 @@ inline void backward_gates(const Backward& x, const Sizes& n, T* d_hidden, int64
         const T* sequence = SEQUENCE_OF[k] ? x.sequences[SEQUENCE_OF[k] - 1] : x.output;
         after[k] = load(sequence + out, lanes);
         if (!is_first) old[k] = load(sequence + out_before, lanes);
-        else old[k] = x.start[k] ? load(x.start[k] + place, lanes) : all(start_of(k));
+        else old[k] = x.start[k] ? load(x.start[k] + place, lanes) : all(STARTS[k]);
       }
       V values[at_least_one(VALUES)], weights[at_least_one(WEIGHTS)], blocks[BLOCKS], carried;
       for (int k = 0; k < VALUES; ++k)
@@ -489,7 +490,7 @@ inline void backward_start(const Backward& x, const Sizes& n, const T* d_hidden,
       const int lanes = (int)min(LANES, n.units - unit);
       V start[STATES], d_state[STATES];
       for (int k = 0; k < STATES; ++k) {
-        start[k] = x.start[k] ? load(x.start[k] + place, lanes) : all(start_of(k));
+        start[k] = x.start[k] ? load(x.start[k] + place, lanes) : all(STARTS[k]);
         d_state[k] = load(x.d_state[k] + place, lanes);
       }
       start_gradient(start, load(d_hidden + place, lanes), d_state);

@@ -37,7 +37,6 @@ def unit_text(of: Derived) -> str:
             f"constexpr int {constants};",
             f"constexpr int SEQUENCE_OF[STATES] = {{{of_parts}}};",
             f"constexpr T STARTS[STATES] = {{{starts}}};",
-            "inline T start_of(int part) { return STARTS[part]; }",
             _step(of),
             _hidden(of),
             _gradient(of),

@@ -9,8 +9,7 @@ LARGEST, WEIGHTS = 128, 384
 
 def obstacle(layer: Layer) -> str | None:
     """Why the kernel cannot serve a layer, or None."""
-    common = launching.obstacle(layer, 8, "an Ampere GPU or a later one")
-    if common is not None:
+    if common := launching.obstacle(layer, 8, "an Ampere GPU or a later one"):
         return common
     if layer.precision == "bf16":
         return "it multiplies in float32, and this is bf16"

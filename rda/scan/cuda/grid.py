@@ -73,8 +73,7 @@ class Layout(NamedTuple):
 
 def obstacle(layer: Layer) -> str | None:
     """Why the kernel cannot serve a layer, or None."""
-    common = launching.obstacle(layer, 9, "clusters of thread blocks")
-    if common is not None:
+    if common := launching.obstacle(layer, 9, "clusters of thread blocks"):
         return common
     units, gates = layer.units, layer.gates
     if layer.precision != "bf16":
@@ -187,5 +186,5 @@ def run(work: Pass) -> None:
 
 def _is_aligned(work: Pass) -> bool:
     """Whether four bf16 can be read at once: a caller's tensor may start at any address."""
-    addresses = (*launching.addresses_in(work.addresses), pointer(work.projected).value or 0)
+    addresses = (*work.addresses.all, pointer(work.projected).value or 0)
     return not any(address % 8 for address in addresses)

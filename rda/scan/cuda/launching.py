@@ -3,7 +3,7 @@
 import ctypes
 import re
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from pathlib import Path
@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from rda.precision import Precision
+from rda.scan.addresses import Addresses
 from rda.scan.cuda import nvrtc
 from rda.scan.cuda.driver import Module
 from rda.scan.tracing import constant_when_traced
@@ -54,7 +55,7 @@ class Pass(NamedTuple):
     """W x + b for every step; None in a backward pass."""
     weight: Tensor
     """The recurrent weight, (gates * units, units)."""
-    addresses: ctypes.Structure
+    addresses: Addresses
     """Where the unit's tensors are in GPU memory: UnitForward or UnitBackward of its text."""
     lengths: Tensor | None
     sizes: Sizes
@@ -90,18 +91,7 @@ Run = Callable[[Pass], None]
 
 def pointer(tensor: Tensor | None) -> Pointer:
     """The address of the tensor's data; null for None."""
-    return Pointer(_address(tensor))
-
-
-def addresses_in(given: ctypes.Structure) -> Iterator[int]:
-    """All addresses in a struct of pointers and arrays of pointers."""
-    for name, *_ in given._fields_:
-        value = getattr(given, name)
-        yield from (each or 0 for each in (value if isinstance(value, ctypes.Array) else (value,)))
-
-
-def _address(tensor: Tensor | None) -> int:
-    return 0 if tensor is None else tensor.data_ptr()
+    return Pointer(None if tensor is None else tensor.data_ptr())
 
 
 class Layer(NamedTuple):

@@ -21,8 +21,7 @@ SHARED: Final = "RDA_GPU_SHARED"
 
 def obstacle(layer: Layer) -> str | None:
     """Why the kernel cannot serve a layer, or None."""
-    common = launching.obstacle(layer, 9, "clusters of thread blocks")
-    if common is not None:
+    if common := launching.obstacle(layer, 9, "clusters of thread blocks"):
         return common
     units, precision = layer.units, layer.precision
     if units > LARGEST[precision]:

@@ -27,8 +27,7 @@ KERNELS = (
 
 def obstacle(layer: Layer) -> str | None:
     """Why the engine cannot serve a layer, or None."""
-    common = launching.obstacle(layer, 8, "tf32 and bf16")
-    if common is not None:
+    if common := launching.obstacle(layer, 8, "tf32 and bf16"):
         return common
     if layer.batch * layer.units >= 2**31:
         sizes = f"{layer.batch} times {layer.units}"
@@ -105,26 +104,21 @@ class _Steps:
         if not self.is_forward:
             self._launch("backward_end", *_pointers(self.work, self.result, self.planes))
 
-    def _launch(self, kernel: str, *arguments: Any) -> None:
-        self.module.launch(kernel, self.blocks, THREADS, *arguments)
-
-    def _launch_step(
-        self, kernel: str, work: Pointer, offset: int, buffers: list[Pointer], overlaps: bool
-    ) -> None:
-        arguments = (work, ctypes.c_int(offset), *buffers)
+    def _launch(self, kernel: str, *arguments: Any, overlaps: bool = False) -> None:
         self.module.launch(kernel, self.blocks, THREADS, *arguments, overlaps=overlaps)
 
     def _queue(self, steps: int) -> None:
         """Queue the next steps on the current stream."""
         work, *buffers = _pointers(self.work, self.result, self.operand, self.planes)
         for offset in range(steps):
+            arguments = (work, ctypes.c_int(offset), *buffers)
             if self.is_forward:
                 self._multiply()
-                self._launch_step("forward_step", work, offset, buffers, self.overlaps)
+                self._launch("forward_step", *arguments, overlaps=self.overlaps)
             else:
                 # The first step follows no matmul, and needs everything before it to be complete.
                 overlaps = self.overlaps and offset > 0
-                self._launch_step("backward_step", work, offset, buffers, overlaps)
+                self._launch("backward_step", *arguments, overlaps=overlaps)
                 self._multiply()
         self.module.launch("advance", 1, 1, work, ctypes.c_int(steps))
 
