@@ -212,8 +212,7 @@ def test_sizes_that_torch_compile_does_not_know():
 def test_layouts_know_their_shared_memory(key, gates, units):
     text = ENGINES["grid"].kernel(key, torch.bfloat16, "bf16").unit
     for direction in ("forward", "backward"):
-        layout = grid._layout_on(0, units, gates, direction)
-        module = grid._module(0, layout, direction, text, units)
+        layout, module = grid._prepared(0, text, units, gates, direction)
         _, used = module._functions[direction]
         assert 0 <= used - layout.shared_bytes < 128  # of alignment
 

@@ -122,31 +122,24 @@ def _measured_room(device: int) -> tuple[int, ...]:
 
 
 @cache
-def _layout_on(device: int, units: int, gates: int, direction: str) -> Layout:
+def _prepared(
+    device: int, unit: UnitText, units: int, gates: int, direction: str
+) -> tuple[Layout, Module]:
+    """The layout on this GPU, and the kernel that is compiled for it."""
     found = layout(_measured_room(device), units, gates, direction)
     assert found is not None, "obstacle() has made sure of it"
-    return found
-
-
-@cache
-def _module(
-    device: int,
-    layout: Layout,
-    direction: str,
-    unit: UnitText,
-    units: int,
-) -> Module:
     constants = (
         ("H", units),
-        ("OWN", layout.own),
-        ("CLUSTER", layout.cluster),
-        ("STEPS", layout.steps),
-        ("TAIL", layout.tail),
-        ("IN_MEMORY", int(layout.in_memory)),
+        ("OWN", found.own),
+        ("CLUSTER", found.cluster),
+        ("STEPS", found.steps),
+        ("TAIL", found.tail),
+        ("IN_MEMORY", int(found.in_memory)),
         ("BACKWARD", int(direction == "backward")),
     )
-    multiply = _multiply_text(layout.columns)
-    return launching.module(device, "grid", unit, "bf16", constants, (direction,), multiply)
+    multiply = _multiply_text(found.columns)
+    module = launching.module(device, "grid", unit, "bf16", constants, (direction,), multiply)
+    return found, module
 
 
 def _multiply_text(columns: int) -> str:
@@ -175,8 +168,7 @@ def run(work: Pass) -> None:
         steps.run(work)  # the engine `graph`, which reads one number at a time
         return
     device = work.weight.device
-    found = _layout_on(device.index, work.units, work.gates, work.direction)
-    module = _module(device.index, found, work.direction, work.unit, work.units)
+    found, module = _prepared(device.index, work.unit, work.units, work.gates, work.direction)
     sums = 256 + found.chunk_bytes
     memory = torch.zeros(sums + found.sum_bytes, dtype=torch.uint8, device=device)
     board = Board(*(memory.data_ptr() + offset for offset in (0, 256, sums)))
