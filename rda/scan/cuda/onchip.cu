@@ -63,15 +63,11 @@ struct Tile {  // 16 rows of A
   }
 };
 
-// sum[tile] = A[tile] B. B is in shared memory at `rows`, one row for each of 8 rows of the batch.
+// sum[tile] += A[tile] B. B is in shared memory at `rows`, one row for each of 8 rows of the batch.
 template <int TILES, int SPANS>
 __device__ __forceinline__ void multiply(float sum[TILES][4], const Tile<SPANS> (&tiles)[TILES], const char* rows,
                                          int pitch, int lane) {
-  float odd[TILES][4];
-#pragma unroll
-  for (int m = 0; m < TILES; ++m)
-#pragma unroll
-    for (int c = 0; c < 4; ++c) sum[m][c] = odd[m][c] = 0.0f;
+  float odd[TILES][4] = {};
   const uint4* chunks = (const uint4*)(rows + (lane / 4) * pitch + (lane % 4) * 16);
 #pragma unroll
   for (int i = 0; i < SPANS; ++i) {
@@ -210,7 +206,7 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
     if (threadIdx.x == 0) barrier_expect(arrived + 8 * buffer, bytes);
 #pragma unroll
     for (int first = 0; first < ROWS; first += 8) {
-      float sum[GATES][4];
+      float sum[GATES][4] = {};
       const char* rows = shared.h[buffer] + first * PITCH(PADDED) + split * (PADDED / SPLITS) * BYTES;
       multiply<GATES>(sum, tiles, rows, PITCH(PADDED), lane);
 #pragma unroll
@@ -319,7 +315,7 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
     __syncthreads();
 #pragma unroll
     for (int first = 0; first < ROWS; first += 8) {
-      float sum[BACKWARD_TILES][4];
+      float sum[BACKWARD_TILES][4] = {};
       multiply<BACKWARD_TILES>(sum, tiles, shared.gates[buffer] + first * PITCH(OWN_GATES), PITCH(OWN_GATES), lane);
 #pragma unroll
       for (int m = 0; m < BACKWARD_TILES; ++m) {
