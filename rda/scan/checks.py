@@ -19,7 +19,6 @@ def check_call(call: Call) -> None:
     """Matching shapes, one floating point dtype, one device."""
     input, weights, unit = call.input, call.weights, call.unit
     recurrent_weight, input_weight, bias = weights.recurrent, weights.input, weights.bias
-    check_type("input", input, Tensor)
     check_type("recurrent_weight", recurrent_weight, Tensor)
     inputs, recurrent = len(unit.inputs), len(unit.recurrent)
     if input.dim() != 3 or input.shape[0] == 0:

@@ -296,23 +296,18 @@ def _setup_context(ctx: Any, inputs: Sequence[Any], output: Sequence[Tensor]) ->
 def _backward_of_op(ctx: Any, gradients: Sequence[Tensor | None]) -> tuple[Any, ...]:
     def through_the_op(
         call: Call, kept: Sequence[Tensor], gradients: Sequence[Any], *others: Any
-    ) -> Sequence[Tensor | None]:
-        parts = len(call.unit.parts)
+    ) -> Any:
         if not ctx.kept:
             output, *rest = scan_op(*_of_op(call), True, ctx.engine, ctx.precision)
-            kept = [output, *rest[parts:]]
-        found: Sequence[Tensor] = scan_backward_op(
-            *_of_op(call), list(kept), list(gradients), *others
-        )
-        return found
+            kept = [output, *rest[len(call.unit.parts) :]]
+        return scan_backward_op(*_of_op(call), list(kept), list(gradients), *others)
 
     wanted = ctx.needs_input_grad
-    starts, own = len(ctx.blank.start), len(ctx.blank.weights.of_units)
     needed = [*wanted[:4], *(wanted[4] or []), *(wanted[5] or [])]
     results = 1 + len(ctx.blank.unit.parts)
     found = _gradients(ctx, gradients[:results], needed, through_the_op)
-    lists = found[4 : 4 + starts], found[4 + starts : 4 + starts + own]
-    return *found[:4], *lists, *[None] * 6
+    own = 4 + len(ctx.blank.start)  # where the gradients of the unit's own weights begin
+    return *found[:4], found[4:own], found[own:], *[None] * 6
 
 
 scan_op.register_autograd(_backward_of_op, setup_context=_setup_context)

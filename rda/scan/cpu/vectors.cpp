@@ -65,10 +65,8 @@ inline void store_part(T* target, V x, int lanes) {
 #endif
 }
 
-
 inline V load(const T* source, int lanes) {
-  return lanes >= LANES ? *(const Loose*)source
-                           : load_part(source, lanes);
+  return lanes >= LANES ? *(const Loose*)source : load_part(source, lanes);
 }
 
 inline void store(T* target, V x, int lanes) {

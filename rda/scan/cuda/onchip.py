@@ -66,8 +66,7 @@ def run(work: Pass) -> None:
     rows = cluster_rows(device, cluster, work.sizes.batch, work.precision)
     constants = (("H", work.units), ("CLUSTER", cluster), ("ROWS", rows))
     kernels = launching.module(
-        device, "onchip", work.unit, work.precision, constants,
-        ("forward", "backward"),
-    )  # fmt: skip
+        device, "onchip", work.unit, work.precision, constants, ("forward", "backward")
+    )
     blocks = -(-work.sizes.batch // rows) * cluster
     kernels.launch(work.direction, blocks, 32 * rows, *work.arguments())

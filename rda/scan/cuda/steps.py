@@ -57,9 +57,7 @@ class _Steps:
         self.units, gates, batch = work.units, work.gates, work.sizes.batch
         device = work.weight.device
         padded = -(-self.units // 64) * 64  # cuBLAS is faster on rows of 1856 than of 1800
-        constants = (
-            ("H", self.units), ("PADDED", padded), ("PLANES", work.unit.planes)
-        )  # fmt: skip
+        constants = (("H", self.units), ("PADDED", padded), ("PLANES", work.unit.planes))
         self.module = launching.module(
             device.index, "steps", work.unit, precision, constants, KERNELS
         )
