@@ -4,6 +4,7 @@ import argparse
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import rda
 from rda.commands.finding import find_run
 from rda.commands.parser import Parser, UsageError, add_options, given_values, make
 from rda.training.record import PICTURE, Record, default_runs
@@ -60,11 +61,14 @@ def run(asked: argparse.Namespace, command: str) -> int:
     except RecordError as error:
         raise UsageError(str(error)) from error
     picture = record.folder / PICTURE
-    try:
-        write_atomically(picture, render_png(comparison))
-        lines.append(f"picture: {picture}")
-    except OSError as error:
-        lines.append(f"the picture cannot be written: {error.strerror}")
+    if record.folder.resolve() == rda.PRETRAINED.resolve():
+        lines.append("no picture is written into the package")
+    else:
+        try:
+            write_atomically(picture, render_png(comparison))
+            lines.append(f"picture: {picture}")
+        except OSError as error:
+            lines.append(f"the picture cannot be written: {error.strerror}")
     for line in lines:
         console.print(line, markup=False, highlight=False, soft_wrap=True)
     return 0

@@ -15,6 +15,7 @@ from pathlib import Path
 import forking
 import pytest
 
+import rda
 from rda.cli import COMMANDS, build_parser, main
 from rda.labels import COMPARED, UNIT_LABELS
 from rda.tasks import all_tasks
@@ -267,6 +268,11 @@ class TestRuns:
             assert "loss" in told
             assert "⠤" in told or "⠒" in told or "⣀" in told or "⡀" in told
         assert Path("runs/shown/curves.png").read_bytes().startswith(b"\x89PNG")
+
+    def test_nothing_is_written_into_the_package(self, capsys):
+        assert main(["show", str(rda.PRETRAINED)]) == 0
+        assert "no picture is written into the package" in capsys.readouterr().out
+        assert not (rda.PRETRAINED / "curves.png").exists()
 
     def test_a_broken_record_is_one_line(self, capsys):
         train("--steps", "2", "--name", "broken")
