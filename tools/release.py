@@ -47,19 +47,22 @@ def main() -> int:
         if not trial:
             _step("the tree is ready", lambda: _check_ready(version))
         with tempfile.TemporaryDirectory() as folder:
-            _release(version, Path(folder))
+            made = _release(version, Path(folder))
+            shutil.rmtree(ROOT / "dist", ignore_errors=True)
+            shutil.copytree(made, ROOT / "dist")
     except ReleaseError as error:
         print(f"not released: {error}", file=sys.stderr)
         return 1
-    print(f"dist/ holds {version}. To publish it: git tag v{version}, then twine upload dist/*")
+    publish = f"to publish it: git tag v{version}, then twine upload dist/*"
+    print(f"dist/ holds {version}; {'tried, and not for publishing' if trial else publish}")
     return 0
 
 
-def _release(version: str, folder: Path) -> None:
+def _release(version: str, folder: Path) -> Path:
+    """The folder with all that was built and tried."""
     tools = _environment(folder / "tools")
     _step("tools installed", lambda: _run(tools, "-m", "pip", "install", "-q", *TOOLS))
-    dist = ROOT / "dist"
-    shutil.rmtree(dist, ignore_errors=True)
+    dist = folder / "dist"
     _step("built", lambda: _build(tools, ROOT, dist))
     sdist, wheel = dist / f"{NAME}-{version}.tar.gz", dist / f"{NAME}-{version}-py3-none-any.whl"
     _step("the same when built again", lambda: _check_again(tools, dist, folder / "again"))
@@ -72,6 +75,7 @@ def _release(version: str, folder: Path) -> None:
     _step("the command says what it needs", lambda: _check_bare_command(users, folder))
     _step("installed with the command", lambda: _install(users, f"{wheel}[cli]"))
     _step("the command and the model work", lambda: _check_command(users, folder))
+    return dist
 
 
 def _step(what: str, do: Callable[[], object]) -> None:
@@ -112,12 +116,22 @@ def _environment(folder: Path) -> Path:
     return folder / "bin" / "python"
 
 
-def _run(python: Path, *line: str, where: Path | None = None) -> str:
-    """What a command prints; it must end well."""
-    clean = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    done = subprocess.run(
-        [str(python), *line], cwd=where or ROOT, env=clean, capture_output=True, text=True
+def _done(python: Path, *line: str, where: Path) -> subprocess.CompletedProcess[str]:
+    """Run Python as somebody who has nothing of ours: no settings, no cache, no runs."""
+    clean = {
+        name: value
+        for name, value in os.environ.items()
+        if name != "PYTHONPATH" and not name.startswith("RDA_")
+    }
+    clean["RDA_CACHE"] = str(where / "cache")
+    return subprocess.run(
+        [str(python), *line], cwd=where, env=clean, capture_output=True, text=True
     )
+
+
+def _run(python: Path, *line: str, where: Path = ROOT) -> str:
+    """What a command prints; it must end well."""
+    done = _done(python, *line, where=where)
     if done.returncode:
         told = (done.stderr or done.stdout).strip().splitlines()
         raise ReleaseError(f"python {' '.join(line)}: {told[-1] if told else 'failed'}")
@@ -127,7 +141,8 @@ def _run(python: Path, *line: str, where: Path | None = None) -> str:
 def _build(python: Path, source: Path, to: Path) -> None:
     when = _output("git", "log", "-1", "--format=%ct").strip()
     os.environ["SOURCE_DATE_EPOCH"] = when  # the time of all files in the archives
-    _run(python, "-m", "build", "-q", "--outdir", str(to), str(source))
+    # Both from the tree: without the options the wheel would be made from the source distribution.
+    _run(python, "-m", "build", "-q", "--sdist", "--wheel", "--outdir", str(to), str(source))
 
 
 def _check_again(python: Path, dist: Path, again: Path) -> None:
@@ -171,17 +186,14 @@ def _install(python: Path, what: str) -> None:
 def _check_example(python: Path, folder: Path) -> None:
     """The Python of the description, with the C++ engine compiled as a user's would be."""
     example = re.findall(r"```python\n(.*?)```", (ROOT / "docs/package.md").read_text(), re.DOTALL)
-    told = "print(rda.__file__, rnn.engine_for(x), average.shape)"
-    printed = _run(python, "-c", "\n".join([*example, told]), where=folder)
-    if str(folder) not in printed:
-        raise ReleaseError(f"the example ran with another rda: {printed.strip()}")
+    told = "print(rda.__file__, rnn.engine_for(x))"
+    file, engine = _run(python, "-c", "\n".join([*example, told]), where=folder).split()
+    if not Path(file).is_relative_to(folder) or engine == "eager":
+        raise ReleaseError(f"the example ran with the engine {engine!r} of {file}")
 
 
 def _check_bare_command(python: Path, folder: Path) -> None:
-    done = subprocess.run(
-        [str(python.with_name("rda")), "train", "multicopy", "RDA", "--small"],
-        cwd=folder, capture_output=True, text=True,
-    )  # fmt: skip
+    done = _done(python, "-m", "rda", "train", "multicopy", "RDA", "--small", where=folder)
     lines = done.stderr.strip().splitlines()
     if done.returncode != 2 or len(lines) != 1 or "rda-torch[cli]" not in lines[0]:
         raise ReleaseError(f"without its packages the command says: {done.stderr.strip()}")

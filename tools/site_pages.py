@@ -9,6 +9,7 @@ of the repository; here they become links of the site. Sphinx then makes the pag
 a link leads nowhere or a name of the reference does not exist.
 """
 
+import argparse
 import os
 import posixpath
 import re
@@ -53,7 +54,7 @@ def build(to: Path) -> None:
         staged, made = Path(temporary, "pages"), Path(temporary, "made")
         stage(staged)
         line = ["-W", "--keep-going", "-q", "-E", "-b", "html", str(staged), str(made)]
-        subprocess.run([sys.executable, "-m", "sphinx", *line], check=True)
+        subprocess.run([sys.executable, "-m", "sphinx", *line], env=_plain(), check=True)
         shutil.rmtree(made / ".doctrees", ignore_errors=True)
         for folder, name in WHOLE_PAGES.items():
             page = made / name
@@ -100,7 +101,7 @@ def with_links_of_site(text: str, path: str, name: str) -> str:
         here = TO_SITE.get(target, target.removeprefix("docs/site/"))
         if here == target:
             return f"`{target}`" if (ROOT / target).exists() else found[0]
-        if words == target and target in PAGES:
+        if words in (target, posixpath.basename(target)) and target in PAGES:
             words = title(target)
         here = posixpath.relpath(here, posixpath.dirname(name) or ".")
         if target in WHOLE_PAGES:
@@ -141,7 +142,7 @@ def printed(*line: str) -> str:
     """What the command prints."""
     done = subprocess.run(
         [sys.executable, "-m", "rda", *line],
-        env={**os.environ, "COLUMNS": "96", "NO_COLOR": "1"},
+        env={**_plain(), "COLUMNS": "96", "NO_COLOR": "1"},
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -150,13 +151,27 @@ def printed(*line: str) -> str:
     return done.stdout
 
 
+def _plain() -> dict[str, str]:
+    """The environment with this checkout's rda, without a person's settings, which help shows."""
+    found = {name: value for name, value in os.environ.items() if not name.startswith("RDA_")}
+    return {**found, "PYTHONPATH": str(ROOT)}
+
+
 def main() -> int:
     """Build the site and say where it is."""
-    to = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "site"
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("folder", type=Path, nargs="?", default=ROOT / "site", help="where to")
+    to: Path = parser.parse_args().folder
+    if to.exists() and any(to.iterdir()) and not (to / "objects.inv").exists():
+        print(f"{to} holds something else than a site: name another folder", file=sys.stderr)
+        return 2
     try:
         build(to)
-    except subprocess.CalledProcessError as error:
-        print(f"the site was not built: {error}", file=sys.stderr)
+    except (subprocess.CalledProcessError, ValueError) as error:
+        told = getattr(error, "stderr", None) or ""
+        print(f"{told}the site was not built: {error}", file=sys.stderr)
         return 1
     print(f"the site: {to / 'index.html'}")
     return 0

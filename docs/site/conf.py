@@ -31,7 +31,7 @@ copybutton_prompt_text = "$ "
 
 html_theme = "furo"
 html_title = f"RDA for PyTorch {version}"
-html_static_path = ["."]
+html_static_path = ["static"]
 html_css_files = ["site.css"]
 html_show_sphinx = False
 html_copy_source = False
