@@ -180,7 +180,8 @@ class Stepper:
         if self._graph_of_step is None:
             self.optimiser.zero_grad()  # so that the gradients lie where the recording puts them
             self._graph_of_step = CudaGraph(update, [*tensors, *carried])
-        # Behind a replay that waits for a process that is gone, the next would wait unwatched.
+        # A launch behind a replay that waits for a lost process may never return, and nothing would
+        # end it.
         self.team.wait_for(self.generator.device)
         return self._graph_of_step(*tensors, *carried)
 

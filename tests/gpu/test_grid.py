@@ -225,7 +225,12 @@ def test_an_empty_batch():
 
 @pytest.mark.parametrize("name", PAIRS)
 @pytest.mark.parametrize(
-    ("batch", "units"), [(7, 600), (70, 1100), (257, 100), (5, 1600), (130, 1800)]
+    ("batch", "units"),
+    [
+        *((7, 600), (70, 1100), (257, 100), (5, 1600)),
+        # Sums through memory, with 1, 3, 0, 0 and 2 times four units after the last k-step.
+        *((5, 1604), (66, 1612), (5, 1616), (5, 1748), (130, 1800)),
+    ],
 )
 def test_lstm_and_gru(name, batch, units, monkeypatch):
     monkeypatch.setattr("rda.scan.cuda.choosing.QUICKER_ON_GRID", range(1000))

@@ -25,7 +25,8 @@ __device__ __forceinline__ void barrier_init(u32 barrier, u32 arrivals) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
 }
 
-// Everything that this block has written before is there for whoever waits for the barrier.
+// What this thread has written before, and other threads before a barrier with it, is there for whoever
+// waits.
 __device__ __forceinline__ void barrier_arrive(u32 barrier_of_another_block) {
   asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];" ::"r"(barrier_of_another_block) : "memory");
 }

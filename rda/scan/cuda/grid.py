@@ -50,7 +50,7 @@ class Layout(NamedTuple):
 
     @property
     def shared_bytes(self) -> int:
-        """Of a block: its weights, and what its cluster sends it, three bytes a number."""
+        """Of a block: its weights, and what its cluster sends it."""
         weights = (self.steps * 16 + self.tail * 4) * self.columns * 2
         return weights + CHAINS * (8 if self.in_memory else self._exchanged + 8)
 
