@@ -18,7 +18,7 @@ from rda.training.model import SequenceModel
 from rda.training.own_model import OwnModel
 from rda.training.record import Record
 from rda.training.running import read_files
-from rda.training.settings import RunSettings, default_name
+from rda.training.settings import RunSettings, usual_size
 from rda.training.status import RecordError
 from rda.training.thinning import evenly
 
@@ -131,17 +131,13 @@ def _inspection(
 
 
 def keep_inspection(folder: Path) -> None:
-    """Save what a unit looked at, where the report shows it.
-
-    That is the first run of multiple sequence copy with the usual settings, and of each length of
-    the alternating task.
-    """
+    """Save what a unit looked at, for the report: of every unit with attention the first run of
+    multiple sequence copy with the usual settings, and of each length of the alternating task."""
     settings = Record(folder).settings
-    has_attention = settings.unit not in ("LSTM", "GRU")
-    shown = settings.task.name == "alternating" or (
-        settings.task.name == "multicopy" and default_name(settings).endswith("-seed0")
-    )
-    if has_attention and shown and settings.recipe.seed == 0:
+    if settings.unit in ("LSTM", "GRU") or settings.recipe.seed != 0:
+        return
+    copies = settings.task.name == "multicopy" and usual_size(settings) is not None
+    if copies or settings.task.name == "alternating":
         save(folder, inspect_run(folder))
 
 

@@ -99,8 +99,8 @@ def run(asked: argparse.Namespace, command: str) -> int:
 
     options: ReproduceOptions = make(ReproduceOptions, given_values(asked, ReproduceOptions))
     if options.check:
-        if asked.experiments not in ([], ["all"]):
-            given = " ".join(asked.experiments)
+        if asked.experiments not in ([], ["all"]) or options.units:
+            given = " ".join(asked.experiments) or "--units"
             raise UsageError(f"--check looks at every claim of the paper: leave {given} away")
         return _check(Console(), folder_of_runs(options.runs_dir))
     if not asked.experiments:
@@ -185,7 +185,8 @@ def _check(console: "Console", folder: Path) -> int:
     waiting = 0
     for claim, verdict in verdicts(Evidence(folder)):
         waiting += verdict.judgement == "not run"
-        for line in (f"{verdict.judgement}: {claim.text} ({claim.place})", f"  {verdict.evidence}"):
+        said = "; ".join(verdict.evidence)
+        for line in (f"{verdict.judgement}: {claim.text} ({claim.place})", f"  {said}"):
             console.print(line, markup=False, highlight=False, soft_wrap=True)
     if waiting:
         console.print(f"{waiting} claims have no verdict yet: rda reproduce all trains the rest.")

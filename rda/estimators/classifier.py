@@ -37,7 +37,7 @@ class SequenceClassifier(ClassifierMixin, SequenceEstimator):
         random_state: a seed for weights and order of batches; None draws one.
 
     Attributes:
-        classes_: the labels, sorted; after `fit`, beside those of every estimator of sequences.
+        classes_: the labels, sorted. It is there after `fit`, as are those of `SequenceEstimator`.
     """
 
     _problem = "label"

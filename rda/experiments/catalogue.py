@@ -6,7 +6,7 @@ from typing import Any
 
 from rda.experiments.paper import TABLES, Table
 from rda.experiments.protocol import STUDIES, Study
-from rda.labels import COMPARED, RDA_LABELS
+from rda.labels import COMPARED, RDA_LABELS, UNIT_LABELS
 from rda.names import look_up
 from rda.training.settings import (
     RunSettings,
@@ -80,13 +80,17 @@ def chosen(
 
 
 def _only(found: Sequence[Experiment], units: Sequence[str]) -> list[Experiment]:
-    known = {run.unit: run.unit for experiment in found for run in experiment.runs}
-    kept = {look_up("unit", name.strip(), known) for name in units}
+    kept = {
+        look_up("unit", name.strip(), {label: label for label in UNIT_LABELS}) for name in units
+    }
     fewer = [
         replace(experiment, runs=tuple(run for run in experiment.runs if run.unit in kept))
         for experiment in found
     ]
-    return [experiment for experiment in fewer if experiment.runs]
+    remaining = [experiment for experiment in fewer if experiment.runs]
+    if not remaining:
+        raise ValueError(f"none of these experiments has a run of {' or '.join(sorted(kept))}")
+    return remaining
 
 
 def runs_by_name(found: Iterable[Experiment]) -> dict[str, RunSettings]:

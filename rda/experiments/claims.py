@@ -33,7 +33,8 @@ class NotRunError(Exception):
     """A run that a judge needs is not there; says which."""
 
 
-YES, NO = " (yes)", " (no)"
+Check = tuple[bool, str]
+"""Whether something that a claim says holds, and the numbers."""
 
 
 @dataclass(frozen=True)
@@ -41,14 +42,20 @@ class Verdict:
     """What our runs say about a claim."""
 
     judgement: Judgement
-    evidence: str
-    """Each check with what it found, ending in (yes) or (no)."""
+    checks: tuple[Check, ...] = ()
+    missing: str = ""
+    """What is not run, where there is no judgement."""
 
     @property
-    def against(self) -> str:
-        """What was found against the claim."""
-        checks = self.evidence.split("; ")
-        return "; ".join(check.removesuffix(NO) for check in checks if check.endswith(NO))
+    def evidence(self) -> list[str]:
+        """Each check with its answer."""
+        told = [f"{text} ({'yes' if holds else 'no'})" for holds, text in self.checks]
+        return told or [self.missing]
+
+    @property
+    def against(self) -> list[str]:
+        """The checks that do not hold."""
+        return [text for holds, text in self.checks if not holds]
 
 
 @dataclass(frozen=True)
@@ -65,7 +72,7 @@ class Claim:
         try:
             return self.judge(Medians(evidence))
         except NotRunError as error:
-            return Verdict("not run", str(error))
+            return Verdict("not run", missing=str(error))
 
 
 class Medians:
@@ -135,11 +142,11 @@ class Medians:
         return cell
 
 
-def weigh(checks: Sequence[tuple[bool, str]]) -> Verdict:
+def weigh(checks: Sequence[Check]) -> Verdict:
     """Confirmed if all checks hold, not confirmed if none does, otherwise partly."""
     held = [holds for holds, _ in checks]
     judgement: Judgement = "confirmed" if all(held) else "partly" if any(held) else "not confirmed"
-    return Verdict(judgement, "; ".join(f"{text}{YES if holds else NO}" for holds, text in checks))
+    return Verdict(judgement, tuple(checks))
 
 
 Judge = Callable[[Medians], Verdict]
@@ -413,7 +420,7 @@ def gru_often_fastest(median: Medians) -> Verdict:
 def gru_generalises(median: Medians) -> Verdict:
     return weigh(
         [
-            (median(task, "GRU") >= bar, f"{median.told(task, 'GRU')}, asked {bar} or more")
+            (median(task, "GRU") >= bar, f"{median.told(task, 'GRU')}, where we ask for {bar}")
             for task, bar in (("mnist", 0.98), ("mnist-permuted", 0.93))
         ]
     )
@@ -539,7 +546,7 @@ def rda_before_gru_on_wikipedia(median: Medians) -> Verdict:
 
 def _closely_behind(median: Medians, unit: str) -> tuple[bool, str]:
     behind = round(median(TEXT, unit) - median(TEXT, "LSTM"), 3)
-    return behind <= CLOSE, f"{unit} beside the LSTM: {behind:+.3f} bits, asked {CLOSE} or less"
+    return behind <= CLOSE, f"{unit} beside the LSTM: {behind:+.3f} bits, where we allow {CLOSE}"
 
 
 @claim(

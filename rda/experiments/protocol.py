@@ -151,7 +151,7 @@ STUDIES = (
             )
         ),
         seeds=1,
-        first_seed=101,  # dies at step 5,621
+        first_seed=101,  # died at step 5,621 with earlier kernels
     ),
     Study(
         "study-wikipedia",

@@ -20,14 +20,14 @@ class Reading:
     @property
     def distance(self) -> float | None:
         """How far it is from the paper, as a factor: the mean over the units that have been run of
-        |log(ours/theirs)|."""
-        return _distance([cell for cell in self.cells if cell.median is not None])
+        |log(ours/theirs)|. None where all runs of a unit died."""
+        return _distance([cell for cell in self.cells if cell.outcomes])
 
     @property
     def chosen_distance(self) -> float | None:
         """The same for the chosen settings and the same units."""
         both = zip(self.cells, self.chosen, strict=True)
-        return _distance([chosen for cell, chosen in both if cell.median is not None])
+        return _distance([chosen for cell, chosen in both if cell.outcomes])
 
 
 def readings(evidence: Evidence, study: Study) -> list[Reading]:

@@ -28,7 +28,7 @@ def _lines(paper: Reproduction) -> Iterator[str]:
         yield ""
     yield from ("## Claims", "", "| claim | where | verdict | evidence |", "|---|---|---|---|")
     for claim, verdict in paper.claims:
-        yield table_row(claim.text, claim.place, verdict.judgement, verdict.evidence)
+        yield table_row(claim.text, claim.place, verdict.judgement, "; ".join(verdict.evidence))
     for task, cells in paper.activations.items():
         yield from ("", f"## Section 6.2 on {task}", "", "| unit | steps to the goal | runs |")
         yield "|---|---:|---:|"
@@ -82,7 +82,8 @@ def _results(paper: Reproduction) -> Iterator[str]:
         if found:
             yield from ("", heading, "")
             for claim, verdict in found:
-                said = f"{claim.text.rstrip('.')} ({claim.place}). Against it: {verdict.against}."
+                against = "; ".join(verdict.against)
+                said = f"{claim.text.rstrip('.')} ({claim.place}). Against it: {against}."
                 yield f"- {escaped(said)}"
 
 

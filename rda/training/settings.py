@@ -109,15 +109,24 @@ default values they are left out of a run's name, so that a command still finds 
 before. A task says so of its own settings in `added_later`."""
 
 
+def usual_size(settings: RunSettings) -> str | None:
+    """ "full" or "small" where the settings are the usual ones of that size, whatever the seed and
+    the limits; otherwise None."""
+    for size, usual in (("full", full_settings), ("small", small_settings)):
+        known = usual(settings.task.name, settings.unit)
+        recipe = replace(known.recipe, seed=settings.recipe.seed)
+        if settings == replace(known, recipe=recipe, limits=settings.limits):
+            return size
+    return None
+
+
 def default_name(settings: RunSettings) -> str:
     """Task, unit and seed; "small" for the small twin, a digest for any other settings."""
     seed = settings.recipe.seed
     stem = f"{settings.task.name}-{settings.unit}"
-    for kind, usual in (("", full_settings), ("-small", small_settings)):
-        known = usual(settings.task.name, settings.unit)
-        known = replace(known, recipe=replace(known.recipe, seed=seed), limits=settings.limits)
-        if settings == known:
-            return f"{stem}{kind}-seed{seed}"
+    size = usual_size(settings)
+    if size is not None:
+        return f"{stem}{'-small' if size == 'small' else ''}-seed{seed}"
     table = {**identity(settings), "limits": asdict(Limits())}
     for section, names in (("task", settings.task.added_later), ("recipe", ADDED_LATER)):
         defaults = default_values(getattr(settings, section))

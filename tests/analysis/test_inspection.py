@@ -15,7 +15,7 @@ from rda.tasks.alternating import Alternating
 from rda.tasks.classify_length import ClassifyLength
 from rda.tasks.copying import MultiCopy
 from rda.training import running
-from rda.training.settings import RunSettings
+from rda.training.settings import RunSettings, small_settings, with_changes
 from rda.training.status import RecordError
 
 TINY = Recipe(hidden_size=6, batch_size=3)
@@ -68,10 +68,13 @@ def test_what_the_first_run_of_a_unit_looked_at_is_kept(tmp_path):
         assert (read(folder) is not None) == kept
 
 
-def test_of_readings_of_the_paper_nothing_is_kept(tmp_path):
-    folder = trained(tmp_path / "run", MultiCopy(copies=2, symbols=2, alphabet=3))
-    keep_inspection(folder)
-    assert read(folder) is None
+def test_of_multiple_sequence_copy_only_that_with_the_usual_settings_is_kept(tmp_path):
+    usual = replace(small_settings("multicopy", "RWA"), limits=Limits(steps=1))
+    for name, changes in (("usual", {}), ("other", {"learning_rate": 0.01})):
+        folder = tmp_path / name
+        running.train(with_changes(usual, changes), folder, device="cpu")
+        keep_inspection(folder)
+        assert (read(folder) is not None) == (name == "usual")
 
 
 class TestCommand:

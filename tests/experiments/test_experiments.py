@@ -69,6 +69,8 @@ def test_only_some_units():
     }
     with pytest.raises(ValueError, match=r"unknown unit 'RWB'\. Did you mean 'RWA'"):
         chosen(["table-5"], units="RWB")
+    with pytest.raises(ValueError, match="none of these experiments has a run of LSTM"):
+        chosen(["study-gru"], units="LSTM")
 
 
 @pytest.mark.parametrize("small", [False, True])

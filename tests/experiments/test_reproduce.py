@@ -237,6 +237,8 @@ class TestCommand:
     def test_a_check_is_of_all_claims(self, capsys):
         assert main(["reproduce", "table-7", "--check"]) == 2
         assert "every claim of the paper: leave table-7 away" in capsys.readouterr().err
+        assert main(["reproduce", "--check", "--units", "GRU"]) == 2
+        assert "every claim of the paper: leave --units away" in capsys.readouterr().err
 
     def test_an_experiment_is_needed_and_a_wrong_one_is_named(self, capsys):
         assert main(["reproduce"]) == 2
