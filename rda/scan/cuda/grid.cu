@@ -238,8 +238,7 @@ __device__ __forceinline__ void add_packed(float* sums, const u32* words) {
 template <int EACH>
 struct Exchange {
   static constexpr int CHUNKS = (EACH / 4 * 3 + 3) / 4;
-  static constexpr bool HALF = EACH / 4 * 3 % 4 == 1 || EACH / 4 * 3 % 4 == 2;  // a half suffices of the last chunk
-  static constexpr u32 BYTES = IN_MEMORY ? 0 : (CLUSTER - 1) * (CHUNKS * 16 - HALF * 8) * CHAIN;
+  static constexpr u32 BYTES = IN_MEMORY ? 0 : (CLUSTER - 1) * CHUNKS * CHAIN * 16;
 #if !IN_MEMORY
   alignas(16) Chunk parts[CHAINS][CLUSTER - 1][CHUNKS][CHAIN];
 #endif
@@ -277,7 +276,6 @@ struct Exchange {
         const u32* four = words + 4 * j;
         Chunk* to = place(owner, slot, j);
         if (IN_MEMORY) *(uint4*)to = make_uint4(four[0], four[1], four[2], four[3]);
-        else if (HALF && j == CHUNKS - 1) send8(in_block(shared_address(to), owner), in_block(barrier, owner), four[0], four[1]);
         else send16(in_block(shared_address(to), owner), in_block(barrier, owner), four[0], four[1], four[2], four[3]);
       }
     }
