@@ -3,8 +3,8 @@
     .venv/bin/python tools/publish.py
 
 The README of results/, the results in the README, the demo's picture and page in docs/demo, the
-report on the paper in docs/report, and what the README and docs/text.md say about the model that
-comes with the package: nothing, where there is none.
+report on the paper in docs/report, the pictures of docs/how-it-works.md, and what the README and
+docs/text.md say about the model that comes with the package: nothing, where there is none.
 """
 
 from collections import Counter
@@ -14,8 +14,10 @@ from pathlib import Path
 from card import CARD, render_card, tested_bits
 
 import rda
+from rda.analysis import inspection
 from rda.commands.finding import trained_on
 from rda.report.comparison import Comparison, build_comparison
+from rda.report.inspection import render_inspection
 from rda.report.markdown import render_markdown
 from rda.report.reproduction import Reproduction, build_reproduction
 from rda.report.reproduction_markdown import render_results
@@ -79,6 +81,8 @@ kind of GPU. Sums over a batch may be taken in another order, so that a second r
 to the bit.
 """
 VERSIONS = ("torch", "python", "rda")
+LOOKED_INTO = {"rda.png": "multicopy-RDA-exp-tanh-seed0", "rwa.png": "multicopy-RWA-seed0"}
+"""The pictures of docs/how-it-works.md, and the runs that they show."""
 MODEL_IN_README = """\
 A model of text comes with the package ({unit}, trained on {text}, {bits} bits per character on its
 test part; [its card](rda/pretrained/wikipedia/README.md)). It writes at once, without training:
@@ -212,6 +216,10 @@ def publish() -> None:
     write_report(DOCS / "demo", demo, demo_command(demo))
     paper = build_reproduction(RESULTS / "paper")
     write_reproduction(DOCS / "report", paper)
+    for name, run in LOOKED_INTO.items():
+        found = inspection.read(RESULTS / "paper" / run)
+        assert found is not None, f"nobody has looked into {run}"
+        (DOCS / "pictures" / name).write_bytes(render_inspection(found))
     readme = ROOT / "README.md"
     text = with_results(readme.read_text(), paper)
     readme.write_text(with_model(text, MODEL_IN_README, rda.PRETRAINED))

@@ -38,6 +38,8 @@ PICTURES = {
     "benchmarks/results/h200.png": "pictures/h200.png",
     "docs/demo/curves.png": "pictures/curves.png",
     "docs/demo/page.png": "pictures/page.png",
+    "docs/pictures/rda.png": "pictures/rda.png",
+    "docs/pictures/rwa.png": "pictures/rwa.png",
 }
 WHOLE_PAGES = {"docs/demo": "demo/index.html", "docs/report": "report/index.html"}
 """Pages that commands have made; they are copied as they are."""
