@@ -39,4 +39,4 @@ $(VENV)/installed: pyproject.toml constraints.txt tools/make_venv.py
 	@touch $@
 
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis site
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis site report

@@ -16,9 +16,13 @@ from card import CARD, render_card, tested_bits
 import rda
 from rda.analysis import inspection
 from rda.commands.finding import trained_on
+from rda.report.colours import unit_colours
 from rda.report.comparison import Comparison, build_comparison
+from rda.report.curves import Curve, Panel
+from rda.report.figure import draw_panels
 from rda.report.inspection import render_inspection
 from rda.report.markdown import render_markdown
+from rda.report.points import Points
 from rda.report.reproduction import Reproduction, build_reproduction
 from rda.report.reproduction_markdown import render_results
 from rda.report.writing import write_report, write_reproduction
@@ -209,6 +213,19 @@ def with_part(document: str, start: str, text: str) -> str:
     return f"{before}{start}{part}{END}{after}"
 
 
+def draw_units(runs: Path, to: Path) -> None:
+    """What trained units do, and how the weight of their averages grows."""
+    curves = []
+    for name, run in LOOKED_INTO.items():
+        found = inspection.read(runs / run)
+        assert found is not None, f"nobody has looked into {run}"
+        (to / name).write_bytes(render_inspection(found))
+        steps = Points(range(1, found.steps + 1), list(found.highest_weight))
+        curves.append(Curve(found.unit, unit_colours((found.unit,))[found.unit], steps))
+    panel = Panel("log d", tuple(curves), linear=True)
+    (to / "weight.png").write_bytes(draw_panels([("highest log d of all units", panel)]))
+
+
 def publish() -> None:
     """Write all of it."""
     (RESULTS / "README.md").write_text(render_index())
@@ -216,10 +233,7 @@ def publish() -> None:
     write_report(DOCS / "demo", demo, demo_command(demo))
     paper = build_reproduction(RESULTS / "paper")
     write_reproduction(DOCS / "report", paper)
-    for name, run in LOOKED_INTO.items():
-        found = inspection.read(RESULTS / "paper" / run)
-        assert found is not None, f"nobody has looked into {run}"
-        (DOCS / "pictures" / name).write_bytes(render_inspection(found))
+    draw_units(RESULTS / "paper", DOCS / "pictures")
     readme = ROOT / "README.md"
     text = with_results(readme.read_text(), paper)
     readme.write_text(with_model(text, MODEL_IN_README, rda.PRETRAINED))

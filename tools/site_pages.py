@@ -40,6 +40,7 @@ PICTURES = {
     "docs/demo/page.png": "pictures/page.png",
     "docs/pictures/rda.png": "pictures/rda.png",
     "docs/pictures/rwa.png": "pictures/rwa.png",
+    "docs/pictures/weight.png": "pictures/weight.png",
 }
 WHOLE_PAGES = {"docs/demo": "demo/index.html", "docs/report": "report/index.html"}
 """Pages that commands have made; they are copied as they are."""

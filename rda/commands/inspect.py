@@ -4,7 +4,7 @@ import argparse
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from rda.analysis.inspection import SEED, Inspection, save
+from rda.analysis.inspection import SEED, Inspection, read, save
 from rda.commands.finding import find_run
 from rda.commands.parser import Parser, add_options, given_values, make
 from rda.commands.training import as_usage_errors
@@ -65,11 +65,13 @@ def run(asked: argparse.Namespace, command: str) -> int:
 
     options: InspectOptions = make(InspectOptions, given_values(asked, InspectOptions))
     with as_usage_errors():
-        folder = find_run(asked.run, options.runs_dir).folder
+        record = find_run(asked.run, options.runs_dir)
+        folder = record.folder
+        kept = read(folder) if record.status.thinned else None  # its weights are gone
         if options.data:
             found = inspect_row(folder, options.data, options.row)
         else:
-            found = inspect_run(folder, options.sequence)
+            found = kept or inspect_run(folder, options.sequence)
         data = save(folder, found)
     write_atomically(folder / PICTURE, render_inspection(found))
     console = Console()

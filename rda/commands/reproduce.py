@@ -2,6 +2,7 @@
 
 import argparse
 import time
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
@@ -182,12 +183,14 @@ def _check(console: "Console", folder: Path) -> int:
     from rda.experiments.claims import verdicts
     from rda.experiments.evidence import Evidence
 
-    waiting = 0
+    found: Counter[str] = Counter()
     for claim, verdict in verdicts(Evidence(folder)):
-        waiting += verdict.judgement == "not run"
+        found[verdict.judgement] += 1
         said = "; ".join(verdict.evidence)
         for line in (f"{verdict.judgement}: {claim.text} ({claim.place})", f"  {said}"):
             console.print(line, markup=False, highlight=False, soft_wrap=True)
+    console.print(", ".join(f"{count} {judgement}" for judgement, count in found.most_common()))
+    waiting = found["not run"]
     if waiting:
         console.print(f"{waiting} claims have no verdict yet: rda reproduce all trains the rest.")
     return 1 if waiting else 0
@@ -206,6 +209,9 @@ def _count(console: "Console", found: Sequence[Experiment], plan: Sequence[Plann
     """What is recorded and what is missing, on a machine that is not asked to train it."""
     _show_counts(console, found, plan)
     missing = counted(sum(run.missing for run in plan), "run")
+    if not any(run.missing for run in plan):
+        console.print("Nothing is left to train.")
+        return _code_of(plan)
     console.print(
         f"{missing} to train. There is no GPU here, so what that costs is not known; with --device "
         "cpu it is measured on this CPU.",

@@ -55,9 +55,10 @@ def split(sequences: Sequences, how: How, shares: Shares, seed: int = 0) -> Part
     """
     count = len(sequences)
     if count < len(shares.parts):
+        hint = "; does a column tell several apart? Name it as `sequence`" if count == 1 else ""
         raise SequencesError(
             f"{WORDS[len(shares.parts)]} sequences or more can be split to "
-            f"{' and '.join(shares.parts)}, got {count}"
+            f"{' and '.join(shares.parts)}, got {count}{hint}"
         )
     how = kind_of_split(sequences, how)
     generator = np.random.Generator(np.random.PCG64(seed))

@@ -124,6 +124,8 @@ def _weights(record: Record) -> tuple[dict[str, Tensor], Mapping[str, Any]]:
         found, _ = checkpoint.load_latest(record.folder / CHECKPOINTS, remove_bad=False)
     except CheckpointError as error:
         raise RecordError(f"run {record.name} has no weights: {error}") from error
+    if found is None and record.status.thinned:
+        raise RecordError(f"run {record.name} was recorded without its weights")
     if found is None:
         raise RecordError(f"run {record.name} has no weights yet: neither {MODEL} nor a checkpoint")
     if record.status.ended:

@@ -17,6 +17,7 @@ from rda.tasks.copying import MultiCopy
 from rda.training import running
 from rda.training.settings import RunSettings, small_settings, with_changes
 from rda.training.status import RecordError
+from rda.training.thinning import thin
 
 TINY = Recipe(hidden_size=6, batch_size=3)
 LIMITS = Limits(steps=2, stop_at="never")
@@ -86,6 +87,17 @@ class TestCommand:
         assert "right answers" in told
         assert (tmp_path / "run" / "inspection.png").stat().st_size > 10_000
         assert read(tmp_path / "run") == inspect_run(tmp_path / "run")
+
+    def test_a_record_without_weights_shows_what_was_kept(self, tmp_path, capsys):
+        for name in ("kept", "bare"):
+            trained(tmp_path / name, Alternating(length=4), "RWA")
+        keep_inspection(tmp_path / "kept")
+        for name in ("kept", "bare"):
+            thin(tmp_path / name)
+        assert main(["inspect", "kept", "--runs-dir", str(tmp_path)]) == 0
+        assert "one sequence of 4 steps" in capsys.readouterr().out
+        assert main(["inspect", "bare", "--runs-dir", str(tmp_path)]) == 2
+        assert "run bare was recorded without its weights" in capsys.readouterr().err
 
     def test_a_run_that_is_not_there_is_named(self, tmp_path, capsys):
         assert main(["inspect", "nothing", "--runs-dir", str(tmp_path)]) == 2

@@ -269,6 +269,11 @@ class TestRuns:
             assert "⠤" in told or "⠒" in told or "⣀" in told or "⡀" in told
         assert Path("runs/shown/curves.png").read_bytes().startswith(b"\x89PNG")
 
+    def test_a_run_that_had_ended_says_that_nothing_was_trained(self, capsys):
+        for told in (False, True):
+            train("--steps", "2", "--stop-at", "never", "--name", "once")
+            assert ("it had ended before" in capsys.readouterr().out) == told
+
     def test_nothing_is_written_into_the_package(self, capsys):
         assert main(["show", str(rda.PRETRAINED)]) == 0
         assert "no picture is written into the package" in capsys.readouterr().out

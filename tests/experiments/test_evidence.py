@@ -238,6 +238,7 @@ class TestClaims:
         told = capsys.readouterr().out
         assert told.count("not run: ") == len(CLAIMS)
         assert "claims have no verdict yet" in told
+        assert f"{len(CLAIMS)} not run" in told
 
 
 def test_the_documentation_names_every_margin():

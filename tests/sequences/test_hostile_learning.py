@@ -29,7 +29,7 @@ def opened(path, **settings):
 
 
 OPENED = {
-    "one row": (HEAD + "1,1,1,1\n", "three sequences or more"),
+    "one row": (HEAD + "1,1,1,1\n", "got 1; does a column tell several apart"),
     "one class": (HEAD + rows(y=lambda i, t: 0), "one class in the training part"),
     "an input without values": (HEAD + rows(x=lambda i, t: ""), "x has no value"),
     "an infinite input": (HEAD + rows(x=lambda i, t: "-inf"), "x has no value"),

@@ -76,7 +76,7 @@ def test_it_is_trained_no_further_unless_forced(folder):
     content = (folder / METRICS).read_bytes()
     assert train(RUN, folder, device="cpu").status.step == STEPS
     assert (folder / METRICS).read_bytes() == content
-    with pytest.raises(RecordError, match="has no weights"):
+    with pytest.raises(RecordError, match="recorded without its weights"):
         load(folder)
 
 
