@@ -10,6 +10,8 @@ from rda.sequences.dataset import Counts, Numbers
 
 DRAWS = 2000
 LEVEL = 0.95
+FEW = 20
+"""Of fewer sequences a bootstrap draws intervals that are too narrow."""
 
 
 def per_piece(values: Numbers, piece: Counts) -> Numbers:
@@ -36,6 +38,24 @@ def difference(first: Sequence[Numbers], second: Sequence[Numbers]) -> tuple[flo
     scores = _drawn(one) - _drawn(other)
     low, high = np.quantile(scores, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     return _mean(one) - _mean(other), float(low), float(high)
+
+
+def differs(first: Sequence[Numbers], second: Sequence[Numbers]) -> bool:
+    """Whether the means differ by more than chance: zero lies outside the interval of their
+    difference and, of few sequences, one is better on nearly all where they are not equal."""
+    _, low, high = difference(first, second)
+    outside = low > 0 or high < 0
+    return outside and (len(first[0]) >= FEW or _sign_test(first, second) < 1 - LEVEL)
+
+
+def _sign_test(first: Sequence[Numbers], second: Sequence[Numbers]) -> float:
+    """How probable so uneven a division of the sequences would be if either were as likely to be
+    better on each."""
+    one, other = (np.sum(list(runs), axis=0)[:, 0] / len(runs) for runs in (first, second))
+    wins, losses = int((one > other).sum()), int((one < other).sum())
+    count = wins + losses
+    extreme = sum(math.comb(count, k) for k in range(min(wins, losses) + 1))
+    return float(min(1.0, 2 * extreme / 2**count))
 
 
 def wilson(share: float, count: int) -> tuple[float, float]:

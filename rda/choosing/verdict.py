@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rda.choosing.statistics import difference, interval, per_piece, wilson
+from rda.choosing.statistics import differs, interval, per_piece, wilson
 from rda.sequences.dataset import Numbers
 from rda.sequences.understanding import Understanding
 from rda.training.outcomes import Outcomes
@@ -93,11 +93,13 @@ def _advice(ranked: Sequence[Entry], metric: str) -> str:
         return "No unit could be trained."
     first, rest = units[0], units[1:]
     what = "accuracy" if metric == "accuracy" else "mean absolute error"
-    sentences = [f"{first.name} has the best {what} on the test part: {first.score}."]
-    equal = [entry.name for entry in rest if not _differs(first, entry)]
-    worse = [entry.name for entry in rest if _differs(first, entry)]
+    tied = [entry.name for entry in units if entry.score.mean == first.score.mean]
+    have = "has" if len(tied) == 1 else "have"
+    sentences = [f"{_listed(tied)} {have} the best {what} on the test part: {first.score}."]
+    equal = [entry.name for entry in rest if not differs(first.results, entry.results)]
+    worse = [entry.name for entry in rest if differs(first.results, entry.results)]
     if worse:
-        sentences.append(f"It is better than {_listed(worse)}, and that is no accident.")
+        sentences.append(f"{first.name} is better than {_listed(worse)}, and that is no accident.")
     if equal:
         sentences.append(
             f"The difference to {_listed(equal)} is not significant: other sequences or seeds "
@@ -111,7 +113,7 @@ def _beside_baselines(ranked: Sequence[Entry], first: Entry) -> list[str]:
     simple = next((entry for entry in ranked if not entry.is_unit), None)
     if simple is None:
         return []
-    if not _differs(first, simple):
+    if not differs(first.results, simple.results):
         return [
             f"But {simple.name} is as good, {simple.score}: no recurrent unit is needed for this, "
             "or there is too little data to show that one helps."
@@ -119,12 +121,6 @@ def _beside_baselines(ranked: Sequence[Entry], first: Entry) -> list[str]:
     if ranked.index(simple) < ranked.index(first):
         return [f"But {simple.name} is better, {simple.score}: take that."]
     return [f"The best baseline, {simple.name}, reaches {simple.score}."]
-
-
-def _differs(one: Entry, other: Entry) -> bool:
-    """Whether zero lies outside the interval of their difference."""
-    _, low, high = difference(one.results, other.results)
-    return low > 0 or high < 0
 
 
 def _listed(names: Sequence[str]) -> str:

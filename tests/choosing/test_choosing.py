@@ -164,6 +164,21 @@ def test_the_advice_says_when_a_difference_means_nothing():
     assert "But simple is better" in beaten.advice
 
 
+def test_a_few_sequences_prove_little():
+    """Three of eight are no proof, whatever a bootstrap says; eight of eight are."""
+    right, fewer, wrong = [1] * 8, [1] * 5 + [0] * 3, [0] * 8
+    found = verdict(None, "accuracy", [entry("A", right), entry("B", fewer)], ())
+    assert "The difference to B is not significant" in found.advice
+    found = verdict(None, "accuracy", [entry("A", right), entry("B", wrong)], ())
+    assert "A is better than B" in found.advice
+
+
+def test_units_with_the_same_score_are_all_named():
+    entries = [entry("A", [1] * 9 + [0]), entry("B", [0] + [1] * 9), entry("C", [1, 0] * 5)]
+    advice = verdict(None, "accuracy", entries, ()).advice
+    assert advice.startswith("A and B have the best accuracy on the test part: 0.9 ")
+
+
 def test_the_command_compares_and_does_not_train_twice(tmp_path, capsys):
     path = write_csv(tmp_path / "a.csv", waves(40))
     line = ["compare", "--data", str(path), "RWA", "GRU", "--steps", "4", "--hidden-size", "4"]
