@@ -22,7 +22,7 @@ from rda.report.curves import Curve, Panel
 from rda.report.figure import draw_panels
 from rda.report.inspection import render_inspection
 from rda.report.markdown import render_markdown
-from rda.report.points import Points
+from rda.report.points import over_steps
 from rda.report.reproduction import Reproduction, build_reproduction
 from rda.report.reproduction_markdown import render_results
 from rda.report.writing import write_report, write_reproduction
@@ -220,8 +220,8 @@ def draw_units(runs: Path, to: Path) -> None:
         found = inspection.read(runs / run)
         assert found is not None, f"nobody has looked into {run}"
         (to / name).write_bytes(render_inspection(found))
-        steps = Points(range(1, found.steps + 1), list(found.highest_weight))
-        curves.append(Curve(found.unit, unit_colours((found.unit,))[found.unit], steps))
+        colour = unit_colours((found.unit,))[found.unit]
+        curves.append(Curve(found.unit, colour, over_steps(found.highest_weight)))
     panel = Panel("log d", tuple(curves), linear=True)
     (to / "weight.png").write_bytes(draw_panels([("highest log d of all units", panel)]))
 

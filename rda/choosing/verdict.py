@@ -96,8 +96,8 @@ def _advice(ranked: Sequence[Entry], metric: str) -> str:
     tied = [entry.name for entry in units if entry.score.mean == first.score.mean]
     have = "has" if len(tied) == 1 else "have"
     sentences = [f"{_listed(tied)} {have} the best {what} on the test part: {first.score}."]
-    equal = [entry.name for entry in rest if not differs(first.results, entry.results)]
     worse = [entry.name for entry in rest if differs(first.results, entry.results)]
+    equal = [entry.name for entry in rest if entry.name not in worse]
     if worse:
         sentences.append(f"{first.name} is better than {_listed(worse)}, and that is no accident.")
     if equal:

@@ -2,7 +2,6 @@
 
 import argparse
 import time
-from collections import Counter
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
@@ -180,17 +179,16 @@ def _code_of(plan: Sequence[Planned]) -> int:
 
 def _check(console: "Console", folder: Path) -> int:
     """Each claim with its verdict and the numbers behind it."""
-    from rda.experiments.claims import verdicts
+    from rda.experiments.claims import tally, verdicts
     from rda.experiments.evidence import Evidence
 
-    found: Counter[str] = Counter()
-    for claim, verdict in verdicts(Evidence(folder)):
-        found[verdict.judgement] += 1
+    found = list(verdicts(Evidence(folder)))
+    for claim, verdict in found:
         said = "; ".join(verdict.evidence)
         for line in (f"{verdict.judgement}: {claim.text} ({claim.place})", f"  {said}"):
             console.print(line, markup=False, highlight=False, soft_wrap=True)
-    console.print(", ".join(f"{count} {judgement}" for judgement, count in found.most_common()))
-    waiting = found["not run"]
+    console.print(tally(verdict for _, verdict in found))
+    waiting = sum(verdict.judgement == "not run" for _, verdict in found)
     if waiting:
         console.print(f"{waiting} claims have no verdict yet: rda reproduce all trains the rest.")
     return 1 if waiting else 0

@@ -21,10 +21,10 @@ from rda.commands.training import (
 )
 from rda.labels import COMPARED
 from rda.scale.options import Cluster
-from rda.training.record import Record
+from rda.training.record import Record, status_in
 from rda.training.settings import RunSettings, default_name
 from rda.training.settings_file import SettingsError, read_settings
-from rda.training.status import EXIT_CODES, INTERRUPTED, RecordError, Status
+from rda.training.status import EXIT_CODES, INTERRUPTED, Status
 from rda.training.torchrun import by_torchrun, follows
 
 SUMMARY = "train one unit on one task; the same command continues where it stopped"
@@ -81,7 +81,7 @@ def run(asked: argparse.Namespace, command: str) -> int:
     progress = TrainingProgress(silent=follows())
     for line in settings.task.told():
         progress.say(line)
-    before = _status_of(place.runs_dir / name)
+    before = status_in(place.runs_dir / name)
     record = train_one(settings, machine, place, name, files, progress, command)
     status = record.status
     if follows():
@@ -92,13 +92,6 @@ def run(asked: argparse.Namespace, command: str) -> int:
         progress.say("it had ended before; another --seed or --name makes another run")
     progress.say(f"the record is in {record.folder}; {show_command(record.folder)} draws its curve")
     return _exit_code(status)
-
-
-def _status_of(folder: Path) -> Status | None:
-    try:
-        return Record(folder).status
-    except RecordError:
-        return None
 
 
 def _many(

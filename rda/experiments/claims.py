@@ -6,9 +6,9 @@ the verdict is "not run".
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from rda.analysis.lemma import Demand
 from rda.experiments.catalogue import ACTIVATION_TASKS, LEMMA_LENGTHS
@@ -161,6 +161,12 @@ def claim(place: str, text: str) -> Callable[[Judge], Judge]:
         return judge
 
     return add
+
+
+def tally(found: Iterable[Verdict]) -> str:
+    """How many claims have each judgement: "10 confirmed, 9 partly"."""
+    judged = [verdict.judgement for verdict in found]
+    return ", ".join(f"{judged.count(one)} {one}" for one in get_args(Judgement) if one in judged)
 
 
 def verdicts(evidence: Evidence) -> Iterator[tuple[Claim, Verdict]]:

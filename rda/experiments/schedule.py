@@ -15,8 +15,8 @@ from rda.experiments.lines import train_line
 from rda.experiments.plan import Planned
 from rda.experiments.sharing import Sharing
 from rda.training.interrupt import Interrupt
-from rda.training.record import SETTINGS, Record
-from rda.training.status import RecordError, Status
+from rda.training.record import status_in
+from rda.training.status import Status
 from rda.training.thinning import thin
 
 SECONDS_BETWEEN_LOOKS = 0.2
@@ -111,13 +111,13 @@ class Schedule:
 
     def _look(self) -> None:
         for one in self.working:
-            one.status = _status(self.folder / one.run.name)
+            one.status = status_in(self.folder / one.run.name)
 
     def _collect(self, watcher: Watcher) -> None:
         for one in [one for one in self.working if one.process.poll() is not None]:
             self.working.remove(one)
             folder = self.folder / one.run.name
-            status = _status(folder)
+            status = status_in(folder)
             if status is not None and status.ended:
                 self.inspect(folder)
                 if self.thinned:
@@ -134,12 +134,3 @@ class Schedule:
         while self.working and time.monotonic() < give_up:
             self._collect(watcher)
             time.sleep(SECONDS_BETWEEN_LOOKS)
-
-
-def _status(folder: Path) -> Status | None:
-    if not (folder / SETTINGS).exists():
-        return None
-    try:
-        return Record(folder).status
-    except RecordError:
-        return None

@@ -20,6 +20,11 @@ class Points(NamedTuple):
 NO_POINTS = Points((), ())
 
 
+def over_steps(values: Sequence[float]) -> Points:
+    """One value for each step, from step 1 on."""
+    return Points(range(1, len(values) + 1), list(values))
+
+
 @dataclass(frozen=True)
 class Clock:
     """Seconds of training at each step, read between the timings of a run."""

@@ -4,13 +4,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import get_args
 
 from rda.analysis import inspection
 from rda.analysis.inspection import Inspection
 from rda.analysis.lemma import Demand
 from rda.experiments.catalogue import ACTIVATION_TASKS, LEMMA_LENGTHS, LEMMA_UNITS
-from rda.experiments.claims import Claim, Judgement, Verdict, verdicts
+from rda.experiments.claims import Claim, Verdict, tally, verdicts
 from rda.experiments.evidence import Cell, Evidence
 from rda.experiments.lines import train_line
 from rda.experiments.paper import TABLES, Table
@@ -20,7 +19,7 @@ from rda.experiments.studies import Reading, all_readings
 from rda.labels import RDA_LABELS
 from rda.report.colours import unit_colours
 from rda.report.curves import Curve, Panel, panel_of
-from rda.report.points import Points
+from rda.report.points import over_steps
 from rda.report.reading import read_run
 from rda.report.wording import MISSING, duration, shown
 from rda.training.record import Record
@@ -99,14 +98,13 @@ class Reproduction:
     def headline(self) -> str:
         """How much is reproduced, in one sentence."""
         kinds = [cell.kind for cell in self.cells]
-        judged = [verdict.judgement for _, verdict in self.claims]
         rest = f"{kinds.count('differs')} differ"
         if "not run" in kinds:
             rest += f" and {kinds.count('not run')} are not run"
-        judgements = [f"{judged.count(one)} {one}" for one in get_args(Judgement) if one in judged]
         return (
             f"{kinds.count('reproduced')} of the {len(kinds)} numbers in Tables 1 to 7 are "
-            f"reproduced, {rest}. {len(judged)} claims: {', '.join(judgements)}."
+            f"reproduced, {rest}. {len(self.claims)} claims: "
+            f"{tally(verdict for _, verdict in self.claims)}."
         )
 
     @property
@@ -209,20 +207,16 @@ def _lemma_panel(evidence: Evidence) -> Panel:
     colours = unit_colours(LEMMA_UNITS)
     steps = 40
     curves = [
-        Curve("needed", "#6b7280", _over_steps(DEMAND.log_attention(steps))),
-        Curve("bound of Lemma 1", "#6b7280", _over_steps(DEMAND.log_bound(steps)), dash=(4, 2)),
+        Curve("needed", "#6b7280", over_steps(DEMAND.log_attention(steps))),
+        Curve("bound of Lemma 1", "#6b7280", over_steps(DEMAND.log_bound(steps)), dash=(4, 2)),
     ]
     for unit in LEMMA_UNITS:
         found = evidence.lemma_inspection(unit, steps)
         if found is not None:
             curves.append(
-                Curve(f"trained {unit}", colours[unit], _over_steps(found.highest_attention))
+                Curve(f"trained {unit}", colours[unit], over_steps(found.highest_attention))
             )
     return Panel("log attention", tuple(curves), linear=True)
-
-
-def _over_steps(values: Sequence[float]) -> Points:
-    return Points(range(1, len(values) + 1), list(values))
 
 
 def _inspected(evidence: Evidence) -> Inspection | None:

@@ -48,6 +48,14 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+=-]{0,99}")
 BLOCK = 1 << 16
 
 
+def status_in(folder: Path) -> Status | None:
+    """The status of the run in a folder; None where there is none that can be read."""
+    try:
+        return Record(folder).status
+    except RecordError:
+        return None
+
+
 def default_runs() -> Path:
     """The folder of runs: $RDA_RUNS, otherwise `runs` in the current folder."""
     return Path(os.environ.get("RDA_RUNS") or "runs").expanduser()
