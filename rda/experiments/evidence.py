@@ -2,7 +2,7 @@
 
 import math
 import statistics
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -32,6 +32,11 @@ DECIMALS = {"goal_step": 0, "accuracy": 4, "bits": 3}
 """In our numbers; the test set of MNIST has 10,000 images."""
 
 Kind = Literal["reproduced", "differs", "not run"]
+
+
+def middle(values: Sequence[float], lower_is_better: bool) -> float:
+    """The median; of an even number the worse one of the middle two, so that a run has it."""
+    return (statistics.median_high if lower_is_better else statistics.median_low)(values)
 
 
 @dataclass(frozen=True)
@@ -68,7 +73,7 @@ class Cell:
     @property
     def median(self) -> float | None:
         """None without any run; infinite where most did not reach the goal."""
-        return statistics.median_low(self.values) if self.values else None
+        return middle(self.values, self.measure != "accuracy") if self.values else None
 
     @property
     def limit(self) -> int:

@@ -1,9 +1,9 @@
 """Several seeds of each unit in one sentence: medians with their ranges."""
 
-import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from rda.experiments.evidence import middle
 from rda.report.reading import GoalLine
 from rda.report.summary import Summary, measure
 from rda.report.wording import count, number
@@ -16,6 +16,11 @@ class _Unit:
     name: str
     values: tuple[float, ...]
     """Steps to the goal, infinite where it was not reached; or the metric."""
+    lower_is_better: bool
+
+    @property
+    def middle(self) -> float:
+        return middle(self.values, self.lower_is_better)
 
 
 def have_seeds(runs: Sequence[Summary]) -> bool:
@@ -35,10 +40,11 @@ def over_seeds(runs: Sequence[Summary], goal: GoalLine | None) -> list[str]:
     for name in dict.fromkeys(run.unit for run in ended):
         values = [getattr(run, column) for run in ended if run.unit == name]
         missing = float("inf") if lower else float("-inf")
-        units.append(_Unit(name, tuple(missing if v is None else float(v) for v in values)))
-    units.sort(key=lambda unit: _middle(unit.values) * (1 if lower else -1))
+        known = tuple(missing if v is None else float(v) for v in values)
+        units.append(_Unit(name, known, lower))
+    units.sort(key=lambda unit: unit.middle, reverse=not lower)
     what = f"Steps to {goal}" if goal is not None else f"{_kind(column)} {ended[0].metric_name}"
-    told = "; ".join(f"{unit.name} {_told(unit.values, goal is not None)}" for unit in units)
+    told = "; ".join(f"{unit.name} {_told(unit, goal is not None)}" for unit in units)
     return [f"{what}, median of the seeds and their range: {told}."]
 
 
@@ -46,12 +52,9 @@ def _kind(column: str) -> str:
     return "Training" if column == "metric" else column.capitalize()
 
 
-def _middle(values: Sequence[float]) -> float:
-    """Of an even number the lower one of the middle two, so that a run has this result."""
-    return statistics.median_low(values)
+def _told(unit: _Unit, steps: bool) -> str:
+    values = unit.values
 
-
-def _told(values: Sequence[float], steps: bool) -> str:
     def said(value: float) -> str:
         if abs(value) == float("inf"):
             return "not reached" if steps else "none"
@@ -62,4 +65,4 @@ def _told(values: Sequence[float], steps: bool) -> str:
     if min(values) == max(values):
         return f"{said(values[0])} (all {len(values)} seeds)"
     range = f"{said(min(values))} to {said(max(values))}"
-    return f"{said(_middle(values))} ({range}, {len(values)} seeds)"
+    return f"{said(unit.middle)} ({range}, {len(values)} seeds)"

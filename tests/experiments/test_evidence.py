@@ -54,8 +54,11 @@ class TestCell:
         assert found.comparison == "0.95 x"
         assert found.missing == "2 of 5 seeds not run"
 
-    def test_of_an_even_number_the_lower_one_so_that_it_is_a_run(self):
-        assert cell([100, 300], Published(1)).middle == "100"
+    @pytest.mark.parametrize(
+        ("measure", "worse"), [("goal_step", "300"), ("bits", "300.000"), ("accuracy", "100.0000")]
+    )
+    def test_of_an_even_number_the_worse_one_so_that_it_is_a_run(self, measure, worse):
+        assert cell([100, 300], Published(1), measure).middle == worse
 
     def test_runs_without_the_goal_are_larger_than_all_others(self):
         found = cell([100, math.inf, math.inf], Published(100))
