@@ -22,9 +22,12 @@ class Addresses(ctypes.Structure):
         found: list[int] = []
         for name, count in cls._counts.items():
             each = given.get(name)
-            some = (each if count else (each,)) or ()
-            found += [0 if one is None else one.data_ptr() for one in some]  # type: ignore[union-attr]
-            found += [0] * (max(count, 1) - len(some))
+            if isinstance(each, Tensor):
+                found.append(each.data_ptr())
+                continue
+            for one in each or ():
+                found.append(0 if one is None else one.data_ptr())
+            found += [0] * (max(count, 1) - len(each or ()))
         return cls.from_buffer_copy(cls._packing.pack(*found))  # quicker than field by field
 
     @property

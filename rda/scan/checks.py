@@ -85,7 +85,7 @@ def check_state(state: object, unit: Unit, input: Tensor, units: int) -> None:
         raise RuntimeError(f"state should be {wanted}, got a tuple of {len(state)}")
     for name, part in zip(names, state, strict=True):
         check_type(f"state.{name}", part, Tensor)
-        if tuple(part.shape) != expected:
+        if part.shape != expected:
             raise RuntimeError(f"state.{name} should be {expected}, got {tuple(part.shape)}")
         if part.dtype != dtype:
             raise ValueError(f"state.{name} should be {dtype}, got {part.dtype}")
