@@ -22,12 +22,14 @@ class Addresses(ctypes.Structure):
         found: list[int] = []
         for name, count in cls._counts.items():
             each = given.get(name)
-            if isinstance(each, Tensor):
+            if each is None:
+                found += (0,) * (count or 1)
+            elif isinstance(each, Tensor):
                 found.append(each.data_ptr())
-                continue
-            for one in each or ():
-                found.append(0 if one is None else one.data_ptr())
-            found += [0] * (max(count, 1) - len(each or ()))
+            else:
+                for one in each:
+                    found.append(0 if one is None else one.data_ptr())
+                found += (0,) * (count - len(each))
         return cls.from_buffer_copy(cls._packing.pack(*found))  # quicker than field by field
 
     @property

@@ -19,7 +19,7 @@ WORTH_IT = 1 << 20
 def empty(like: Tensor, *shape: int) -> Tensor:
     """`like.new_empty(shape)`, on huge pages if it is large and in main memory."""
     made = like.new_empty(shape)
-    if made.device.type == "cpu" and made.nbytes >= WORTH_IT:
+    if made.nbytes >= WORTH_IT and made.device.type == "cpu":
         start = -(-made.data_ptr() // mmap.PAGESIZE) * mmap.PAGESIZE
         _advise()(start, made.data_ptr() + made.nbytes - start)
     return made

@@ -78,7 +78,7 @@ def run_backward(
     of_x, of_h = x_only + both, both + h_only
     d_x = d_blocks[..., : of_x * units]
     d_gates = d_blocks[..., x_only * units : (x_only + of_h) * units]
-    h = of.hidden_of(output, results.sequences)
+    h = of.hidden_of(output, results.sequences) if len(output) > 1 else output
     h0 = of.first_hidden(ready.starts, output[0])
     x_order, h_order = of.definition_orders
     with ENGINES[engine].products(precision):
@@ -90,8 +90,9 @@ def run_backward(
             d_input = d_x @ weights.input if needs_input else None
             d_weight, d_bias = projection_gradients(d_x.flatten(0, 1), ready.input.flatten(0, 1))
             d_weight, d_bias = (reordered(each, x_order, 0) for each in (d_weight, d_bias))
-    blocks = d_blocks.unflatten(-1, (-1, units))
-    d_own = [blocks[:, :, place].sum((0, 1)) for place in of.weight_blocks]
+    d_own = [
+        d_blocks[..., place * units : (place + 1) * units].sum((0, 1)) for place in of.weight_blocks
+    ]
     d_start = d_start if call.start else []
     return [d_input, d_weight, d_bias, reordered(d_recurrent, h_order, 0), *d_start, *d_own]
 

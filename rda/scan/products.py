@@ -22,10 +22,10 @@ def projection_gradients(d_projected: Tensor, input: Tensor) -> tuple[Tensor, Te
     """The gradients of the input weight and the bias: d_projected.t() @ input, and a sum of rows.
 
     The sum is computed as a product with ones, because torch's own sum is slower on a CPU. On a GPU
-    torch's sum needs a buffer, so it is used only for small tensors. With few input columns BLAS is
+    torch's sum needs a buffer. So it is used only for small tensors. With few input columns BLAS is
     several times faster with the operands exchanged.
     """
-    if d_projected.is_cuda and d_projected.numel() < 2**24:
+    if d_projected.numel() < (2**24 if d_projected.is_cuda else 2**12):
         return d_projected.t() @ input, d_projected.sum(0)
     columns = input.shape[1]
     if d_projected.is_cuda and columns >= 32:
@@ -59,6 +59,8 @@ def recurrent_gradient(
 
     `h0` is the h before the first step. None means zeros.
     """
+    if len(h) == 1 and h0 is not None and lengths is None:
+        return d_gates[0].t() @ h0.to(h.dtype)
     total = _rows(d_gates, 0 if reverse else 1).t() @ _rows(h, 1 if reverse else 0)
     if h0 is None:
         return total

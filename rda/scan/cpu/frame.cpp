@@ -78,36 +78,57 @@ inline void product_of_gates(int rows, const T* source, int64_t stride, const T*
   }
 }
 
-inline T total(V x) {
-  T part[LANES];
-  *(Loose*)part = x;
-  for (int half = LANES / 2; half; half /= 2)
-    for (int i = 0; i < half; ++i) part[i] += part[i + half];
-  return part[0];
+// Four neighbouring lanes, and the vector with the sums of four vectors.
+typedef T Four __attribute__((vector_size(4 * sizeof(T)), aligned(sizeof(T)), may_alias));
+
+inline Four folded(V x) {
+  Four sum = {};
+  if constexpr (LANES < 4) sum = Four{x[0], x[1]};
+  for (int k = 0; k < LANES / 4; ++k) sum += ((const Four*)&x)[k];
+  return sum;
 }
 
-inline T dot(const T* a, const T* b, int64_t length) {
-  V sum[4] = {};
-  int64_t k = 0;
-  for (; k + 4 * LANES <= length; k += 4 * LANES)
-    for (int i = 0; i < 4; ++i)
-      sum[i] += load(a + k + i * LANES, LANES) * load(b + k + i * LANES, LANES);
-  for (; k < length; k += LANES) {
-    const int lanes = (int)min(LANES, length - k);
-    sum[0] += load(a + k, lanes) * load(b + k, lanes);
-  }
-  return total((sum[0] + sum[1]) + (sum[2] + sum[3]));
+inline Four totals(const V* x) {
+  const Four p = folded(x[0]), q = folded(x[1]), r = folded(x[2]), s = folded(x[3]);
+  const Four pq = Four{p[0], q[0], p[1], q[1]} + Four{p[2], q[2], p[3], q[3]};
+  const Four rs = Four{r[0], s[0], r[1], s[1]} + Four{r[2], s[2], r[3], s[3]};
+  return Four{pq[0], pq[1], rs[0], rs[1]} + Four{pq[2], pq[3], rs[2], rs[3]};
 }
 
-// The same with weights that are not packed, (PANEL * units, depth). For a step or two, packing
-// would cost more than it saves.
-template <int PANEL, int WIDTH>
+// For fewer rows and steps, packing costs more than it saves. Measured at 64 and at 250 units.
+constexpr int WORTH_PACKING = REGISTERS > 16 ? 20 : 8;
+
+// The same with weights that are not packed, (PANEL * units, depth).
+template <int PANEL, int WIDTH, int ROWS = (REGISTERS > 16 ? 4 : 2)>
 inline void product_unpacked(int rows, const T* source, int64_t stride, const T* weight, int64_t units,
                              int64_t unit, int lanes, int64_t depth, V* acc) {
+  if constexpr (ROWS > 1)
+    if (rows < ROWS)
+      return product_unpacked<PANEL, WIDTH, ROWS - 1>(rows, source, stride, weight, units, unit, lanes, depth, acc);
+  constexpr int UNITS = ROWS == 1 && LANES > 4 ? 8 : 4;
   for (int j = 0; j < PANEL; ++j)
-    for (int lane = 0; lane < lanes; ++lane)
-      for (int i = 0; i < rows; ++i)
-        acc[i * WIDTH + j][lane] += dot(source + i * stride, weight + (j * units + unit + lane) * depth, depth);
+    for (int lane = 0; lane < lanes; lane += UNITS) {
+      const T* from[UNITS];
+      for (int u = 0; u < UNITS; ++u) from[u] = weight + (j * units + unit + min(lane + u, lanes - 1)) * depth;
+      V sum[ROWS][UNITS] = {};
+      const auto add = [&](int64_t k, int width) {
+        for (int i = 0; i < ROWS; ++i)
+          for (int u = 0; u < UNITS; ++u) sum[i][u] += load(source + i * stride + k, width) * load(from[u] + k, width);
+      };
+      int64_t k = 0;
+      for (; k + LANES <= depth; k += LANES) add(k, LANES);
+      if (k < depth) add(k, (int)(depth - k));
+      for (int i = 0; i < ROWS; ++i)
+        for (int u = 0; u < UNITS; u += 4) {
+          const Four found = totals(sum[i] + u);
+          V& to = acc[i * WIDTH + j];
+          if constexpr (LANES < 4) to += V{found[0], found[1]};
+          else ((Four*)&to)[(lane + u) / 4] += found;
+        }
+    }
+  if (rows > ROWS)
+    product_unpacked<PANEL, WIDTH, ROWS>(rows - ROWS, source + ROWS * stride, stride, weight, units, unit, lanes,
+                                         depth, acc + ROWS * WIDTH);
 }
 
 inline int64_t blocks_of(int64_t units) { return (units + LANES - 1) / LANES; }
@@ -239,7 +260,10 @@ struct Division {
   int64_t pair(int share) const { return pairs * share / members; }
 };
 
-template <class Body> void in_parallel(int threads, const Body& body) {
+// No more threads than have work: to start one takes longer than a step of a small layer.
+template <class Body> void in_parallel(int threads, int64_t batch, int64_t pairs, const Body& body) {
+  const Division needed(threads, batch, pairs);
+  threads = needed.teams * needed.members;
 #ifdef _OPENMP
   if (threads > 1) {
 #pragma omp parallel num_threads(threads)
@@ -376,7 +400,7 @@ bool run_forward(const Forward& x, const Sizes& n) {
   const int64_t H = n.units, state = n.batch * H, inputs = x.input_weight ? n.inputs : 0;
   const int64_t blocks = blocks_of(H), pairs = (blocks + BACK - 1) / BACK;
   Packed panels;
-  panels.is_packed = n.time * n.batch >= 8;
+  panels.is_packed = n.time * n.batch >= WORTH_PACKING;
   const int64_t packed = panels.is_packed ? blocks * LANES : 0;  // units, padded to whole vectors
   Memory memory(packed * (H * FROM_H + inputs * FROM_X) + 2 * state);
   if (!memory.data) return false;
@@ -386,7 +410,7 @@ bool run_forward(const Forward& x, const Sizes& n) {
   panels.hidden[0] = panels.x_only + packed * inputs * X_ONLY;
   panels.hidden[1] = panels.hidden[0] + state;
   Counters for_packing(n.threads), for_steps(n.threads);
-  in_parallel(n.threads, [&](int thread, int threads) {
+  in_parallel(n.threads, n.batch, pairs, [&](int thread, int threads) {
     Member(for_packing, 0, thread, threads).share([&](int share) {
       const int64_t begin = blocks * share / threads, end = blocks * (share + 1) / threads;
       if (panels.is_packed) {
@@ -521,7 +545,7 @@ bool run_backward(const Backward& x, const Sizes& n) {
   Memory packed(pairs * BACK * LANES * H * FROM_H), d_hidden(state);
   if (!packed.data || !d_hidden.data) return false;
   Counters for_packing(n.threads), for_steps(n.threads);
-  in_parallel(n.threads, [&](int thread, int threads) {
+  in_parallel(n.threads, n.batch, pairs, [&](int thread, int threads) {
     Member(for_packing, 0, thread, threads).share([&](int share) {
       const int64_t begin = pairs * share / threads, end = pairs * (share + 1) / threads;
       pack_columns(x.weight, FROM_H * H, H, packed.data, begin, end);

@@ -64,7 +64,7 @@ class Native:
     def forward(self, call: Call, keep: bool) -> Results:
         """One direction of one layer over time."""
         input, weights = call.input, call.weights
-        time, batch, units = *input.shape[:2], weights.recurrent.shape[1]
+        (time, batch, inputs), units = input.shape, weights.recurrent.shape[1]
         output, kept = empty(input, time, batch, units), self.of.kept
         state = [input.new_empty(1, batch, units) for _ in self.of.unit.parts]
         sequences, saved = [], []
@@ -76,7 +76,7 @@ class Native:
             lengths=call.lengths, output=output, saved=saved[0] if saved else None,
             start=call.start, state=state, sequences=sequences, weights=weights.of_units,
         )  # fmt: skip
-        sizes = Sizes(time, batch, units, input.shape[2], call.reverse, torch.get_num_threads())
+        sizes = Sizes(time, batch, units, inputs, call.reverse, torch.get_num_threads())
         _run(self.library.rda_forward, work, sizes)
         return Results(output, state, sequences, saved)
 
