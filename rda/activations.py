@@ -48,6 +48,20 @@ def log_relu(x: Tensor) -> Tensor:
     return log_of_weight(torch.relu(x))
 
 
+def log_from_weight(weight: Tensor) -> Tensor:
+    """l = log d from log(1 + d).
+
+    A weight of zero or less means no history: -inf, with a gradient of zero, as without a state.
+    """
+    tiny = torch.finfo(weight.dtype).tiny
+    if not (torch.is_grad_enabled() and weight.requires_grad):
+        present = torch.threshold(weight, tiny, 0.0)  # the same, quicker: the log of 0 is -inf
+        return present.neg().expm1_().neg_().log_().add_(present)
+    absent = weight <= tiny
+    present = weight.masked_fill(absent, 1.0)
+    return (present + torch.log(-torch.expm1(-present))).masked_fill(absent, -torch.inf)
+
+
 ATTENTION: dict[str, Activation] = {
     "exp": torch.exp,
     "relu": torch.relu,

@@ -1,5 +1,6 @@
 """One step of a unit as a module, as nn.LSTMCell is for nn.LSTM."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import torch
@@ -8,11 +9,15 @@ from torch.fx import Proxy
 
 from rda.activations import Activation, AttentionName, Choices, OutputName
 from rda.checks import check_input, check_state
-from rda.equations import LogState, no_history, output
+from rda.equations import LogState, output
 from rda.modules import Averaging, Device, record_call
 from rda.precision import autocast_off, compute_dtype, in_dtype, state_dtype
-from rda.scan.dispatch import scan_layer
-from rda.scan.passes import Call
+from rda.repeated import kernel_of, look_of, remember
+from rda.scan import op
+from rda.scan.dispatch import choose, scan_layer
+from rda.scan.engines import Work
+from rda.scan.passes import Call, Kernel
+from rda.scan.tracing import is_differentiated
 from rda.state import State, from_log, to_log
 
 
@@ -48,18 +53,28 @@ class _Cell(Averaging):
         """
         if isinstance(input, Proxy):
             return record_call(self, input, state)
-        unit, key = self._definition()
+        # Kernels for GPUs keep values in bfloat16, too coarse for the weight of an average.
+        carried = not (isinstance(input, Tensor) and input.is_cuda)
+        unit, key = self._definition(carried)
         weights = self._group("", unit)
+        look = look_of(key, input, weights, state)
+        kernel = kernel_of(look)
+        if kernel is not None:
+            call = Call(unit, key, input.unsqueeze(0), weights, state or (), None, False)
+            return _quickly(kernel, call)
         check_input(input, self.weight_ih, (1, 2), type(self).__name__)
         dtype = compute_dtype(input, self.weight_ih)
-        started = self._start(input, state, dtype)
+        start = self._start(input, state, dtype)
         with autocast_off(input):
             x = in_dtype(input, dtype).view(1, -1, self.input_size)
-            start = LogState(*(part.reshape(-1, self.hidden_size) for part in started))
-            call = Call(unit, key, x, weights, start, None, False)
-            _, *stepped = scan_layer(call.in_dtype(dtype), "auto")
-            shaped = LogState(*(part.view(started.r.shape) for part in stepped))
-            return from_log(shaped, dtype if state is None else state[0].dtype)
+            start = start if carried or not start else to_log(State(*start), start[0].dtype)
+            call = Call(unit, key, x, weights, start, None, False).in_dtype(dtype)
+            engine = choose("auto", Work.of(call))
+            _, r, l = scan_layer(call, engine, is_chosen=True)
+            parts = State(r, l) if carried else from_log(LogState(r, l), r.dtype)
+            remember(look, engine, key, dtype)
+            average, weight = _without_time(parts, input.dim())
+            return State(in_dtype(average, dtype if state is None else state[0].dtype), weight)
 
     if TYPE_CHECKING:
         __call__ = forward
@@ -74,17 +89,37 @@ class _Cell(Averaging):
 
     def _start(
         self, input: Tensor, state: tuple[Tensor, Tensor] | None, dtype: torch.dtype
-    ) -> LogState:
-        shape = (*input.shape[:-1], self.hidden_size)
+    ) -> tuple[Tensor, ...]:
+        """Each part of a state as (batch, hidden_size); empty for no history."""
         if state is None:
-            return no_history(input.new_zeros(shape, dtype=state_dtype(dtype)))
-        owner = type(self).__name__
+            return ()
+        shape, owner = (*input.shape[:-1], self.hidden_size), type(self).__name__
         checked = check_state(state, State._fields, shape, dtype, input.device, owner)
-        return to_log(State(*checked), state_dtype(dtype))
+        batched = checked if input.dim() == 2 else [part.unsqueeze(0) for part in checked]
+        return tuple([in_dtype(part, state_dtype(dtype)) for part in batched])
 
     def extra_repr(self) -> str:
         bias = "" if self.bias is not None else ", bias=False"
         return f"{self.input_size}, {self.hidden_size}{bias}{self._choices_repr()}"
+
+
+def _quickly(kernel: Kernel, call: Call) -> State:
+    """A step like an earlier one; the call's input is the cell's with one dimension more."""
+    rank = call.input.dim() - 1
+    if rank == 1:
+        start = tuple([part.unsqueeze(0) for part in call.start])
+        call = call._replace(input=call.input.unsqueeze(0), start=start)
+    if torch.is_grad_enabled() and is_differentiated(call.tensors):
+        return _without_time(op.scan(call, "cpu", "fp32")[1:], rank)
+    return _without_time(kernel.forward(call, keep=False).state, rank)
+
+
+def _without_time(parts: Sequence[Tensor], rank: int) -> State:
+    """The state after one step, each part (1, batch, hidden_size), with as many dimensions."""
+    average, weight = parts
+    if rank == 1:
+        return State(average.flatten(), weight.flatten())
+    return State(average.squeeze(0), weight.squeeze(0))
 
 
 class RDACell(_Cell):

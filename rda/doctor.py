@@ -14,8 +14,9 @@ from rda.equations import LogState
 from rda.files import CacheError, CacheWarning, cache_folder, code_folder, exposure
 from rda.scan.cpu import build, native
 from rda.scan.cuda.launching import Layer
-from rda.scan.dispatch import EngineWarning, scan, select, unit_of
+from rda.scan.dispatch import EngineWarning, scan, select
 from rda.scan.engines import ENGINES, Work
+from rda.units.known import unit_of
 
 TOLERANCES = {torch.float32: 1e-5, torch.bfloat16: 2e-2}
 """Largest relative error against the reference in float64. bfloat16 keeps 8 bits."""

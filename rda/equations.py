@@ -130,17 +130,3 @@ def no_history(average: Tensor) -> LogState:
 def weight_from_log(l: Tensor) -> Tensor:
     """log(1 + d) from l = log d: exactly zero if there is no history."""
     return softplus(l)
-
-
-def log_from_weight(weight: Tensor) -> Tensor:
-    """l = log d from log(1 + d).
-
-    A weight of zero or less means no history: -inf, with a gradient of zero, as without a state.
-    """
-    tiny = torch.finfo(weight.dtype).tiny
-    if not (torch.is_grad_enabled() and weight.requires_grad):
-        present = torch.threshold(weight, tiny, 0.0)  # the same, quicker: the log of 0 is -inf
-        return present.neg().expm1_().neg_().log_().add_(present)
-    absent = weight <= tiny
-    present = weight.masked_fill(absent, 1.0)
-    return (present + torch.log(-torch.expm1(-present))).masked_fill(absent, -torch.inf)

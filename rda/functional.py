@@ -8,8 +8,8 @@ A layer is a projection and a scan:
 The engine can also do the projection: `scan(x, weight_hh, input_weight=weight_ih, bias=bias)`.
 """
 
-from rda.activations import Choices
-from rda.equations import LogState, PlainState, log_from_weight, weight_from_log
+from rda.activations import Choices, log_from_weight
+from rda.equations import LogState, PlainState, weight_from_log
 from rda.scan.dispatch import scan, select
 
 __all__ = [

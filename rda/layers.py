@@ -13,11 +13,11 @@ from torch.nn.utils.rnn import PackedSequence
 from rda.activations import Activation, AttentionName, Choices, OutputName
 from rda.equations import LogState
 from rda.modules import Averaging, Device
-from rda.scan.dispatch import key_of
 from rda.scan.engines import EngineName
 from rda.sequence import Parts, SequenceLayer
 from rda.state import State, from_log, to_log
 from rda.units import Unit
+from rda.units.known import key_of
 
 GivenState = tuple[Tensor, Tensor] | None
 

@@ -10,9 +10,9 @@ from torch.nn.utils import parametrize
 from rda.activations import Choices
 from rda.checks import check_dtype, check_flag, check_size
 from rda.initialisation import bias_gates_, xavier_gates_
-from rda.scan.dispatch import named_unit, unit_of
 from rda.scan.passes import Weights
 from rda.units import Unit
+from rda.units.known import named_unit, unit_of
 
 Device = torch.device | str | int | None
 
@@ -70,11 +70,12 @@ class UnitModule(nn.Module):
             self.register_parameter(name + suffix, nn.Parameter(empty))
 
     def _group(self, suffix: str, unit: Unit) -> Weights:
-        weight_ih, weight_hh, bias = (
-            getattr(self, name + suffix) for name in ("weight_ih", "weight_hh", "bias")
-        )
-        own = tuple(getattr(self, name + suffix) for name in unit.weights)
-        return Weights(weight_ih, bias, weight_hh, own)
+        registered = self._parameters  # quicker than attributes; a parametrised one is not there
+        names = [f"{name}{suffix}" for name in ("weight_ih", "bias", "weight_hh", *unit.weights)]
+        found: list[Any] = [
+            registered[name] if name in registered else getattr(self, name) for name in names
+        ]
+        return Weights(found[0], found[1], found[2], tuple(found[3:]))
 
     @torch.no_grad()
     def _reset_group(self, suffix: str) -> None:
@@ -120,11 +121,13 @@ class Averaging(UnitModule):
         """f_a, f_h, f_o and whether the past is discounted."""
         return Choices(self.attention, self.hidden, self.output, self.discount)
 
-    def _definition(self) -> tuple[Unit, str]:
+    def _definition(self, carried: bool = False) -> tuple[Unit, str]:
+        kind = "RDA" if self.discount else "RWA"
+        kind = f"Carried{kind}" if carried else kind
         f_a, f_h, f_o = self.attention, self.hidden, self.output
         if isinstance(f_a, str) and isinstance(f_h, str) and isinstance(f_o, str):
-            return named_unit(self.discount, f_a, f_h, f_o)
-        return unit_of(self.choices)
+            return named_unit(kind, f_a, f_h, f_o)
+        return unit_of(self.choices, kind)
 
     def _choices_repr(self) -> str:
         default, mine = type(self)._default_choices, self.choices

@@ -7,7 +7,8 @@ import torch
 from torch import Tensor
 from torch.utils import _pytree
 
-from rda.equations import LogState, log_from_weight, weight_from_log
+from rda.activations import log_from_weight
+from rda.equations import LogState, weight_from_log
 from rda.precision import in_dtype
 
 _MISSING = object()  # None may stand in a state: torch maps functions over its parts

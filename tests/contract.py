@@ -4,8 +4,8 @@ import torch
 
 from rda.precision import state_dtype
 from rda.scan import op, reference
-from rda.scan.dispatch import key_of
 from rda.scan.passes import Call, Weights
+from rda.units.known import key_of
 
 
 def drawn(unit, shape, dtype, *, starts=True, projects=True, device="cpu"):

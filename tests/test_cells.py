@@ -1,6 +1,7 @@
 """A cell is one step of its layer."""
 
 import itertools
+import math
 
 import pytest
 import torch
@@ -107,3 +108,25 @@ def test_repr_and_no_bias():
         "RDACell(3, 4, bias=False, attention=relu)"
     )
     assert repr(rda.RWACell(3, 4)) == "RWACell(3, 4)"
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_step_that_adds_nothing_and_forgets_nothing_keeps_weights_of_any_size(dtype):
+    cell = rda.RDACell(1, 200, dtype=dtype, attention="relu")
+    with torch.no_grad():
+        for parameter in cell.parameters():
+            parameter.zero_()
+        _, _, a, gamma = cell.bias.chunk(4)
+        a.fill_(-1.0)  # ReLU: no attention
+        gamma.fill_(1000.0)
+        smallest = torch.finfo(dtype).tiny
+        weights = torch.logspace(math.log10(smallest * 4), 4, 200, dtype=torch.float64).to(dtype)
+        average = torch.linspace(-1, 1, 200, dtype=dtype)
+        for _ in "long", "quick":
+            found = cell(torch.zeros(1, dtype=dtype), (average, weights))
+            assert torch.equal(found.average, average)
+            # An error of the logarithm is relative to the weight: a few roundings of a number of
+            # the logarithm's size.
+            sizes = weights.log().abs().clamp(min=1.0)
+            errors = (found.weight / weights - 1).abs() / sizes
+            assert errors.max() < 4 * torch.finfo(dtype).eps

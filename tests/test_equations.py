@@ -5,14 +5,19 @@ import math
 import pytest
 import torch
 
-from rda.activations import ATTENTION, LOG_ATTENTION, Choices, log_of_weight
+from rda.activations import (
+    ATTENTION,
+    LOG_ATTENTION,
+    Choices,
+    log_from_weight,
+    log_of_weight,
+)
 from rda.equations import (
     Gates,
     LogState,
     PlainState,
     discounted_average,
     features,
-    log_from_weight,
     output,
     plain_hidden,
     plain_step,

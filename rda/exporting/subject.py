@@ -11,13 +11,11 @@ import torch
 from torch import Tensor
 
 from rda.baselines import GRU, LSTM
-from rda.equations import log_from_weight
 from rda.layers import AveragingLayer
 from rda.scan.passes import Weights
 from rda.sequence import SequenceLayer
 from rda.state import State
-from rda.symbolic.expressions import Function
-from rda.symbolic.functions import softplus
+from rda.symbolic.functions import log_from_weight, softplus
 from rda.training.model import SequenceModel
 from rda.training.own_model import OwnModel
 from rda.training.text_model import TextModel
@@ -103,11 +101,8 @@ class Subject(NamedTuple):
     """What is written into the file beside the computation."""
 
 
-log_of_carried_weight = Function("log_from_weight", log_from_weight)
-
-
 def _average_to_parts(average: Any, weight: Any) -> tuple[Any, ...]:
-    return average, log_of_carried_weight(weight)
+    return average, log_from_weight(weight)
 
 
 def _average_from_parts(r: Any, l: Any) -> tuple[Any, ...]:

@@ -18,8 +18,7 @@ from rda.scan.engines import ENGINES, Work
 from rda.scan.passes import Call, Weights
 from rda.scan.ragged import running
 from rda.scan.tracing import is_transformed
-from rda.units import RDA, RWA, Unit
-from rda.units.known import find, register
+from rda.units.known import find, unit_of
 
 
 class EngineUnavailableError(RuntimeError):
@@ -48,34 +47,6 @@ def check_engine_name(engine: object) -> None:
             f"PyTorch code is 'eager'. Valid names: {', '.join(names)}"
         )
     look_up("engine", engine, dict.fromkeys(names))
-
-
-def unit_of(choices: Choices) -> tuple[Unit, str]:
-    """The unit with these functions, and its key; the key is empty where it cannot be traced."""
-    functions = (choices.attention, choices.hidden, choices.output)
-    if all(isinstance(function, str) for function in functions):
-        return named_unit(choices.discount, *map(str, functions))
-    resolved = zip(functions, (choices.f_a, choices.f_h, choices.f_o), strict=True)
-    made = (RDA if choices.discount else RWA)(
-        *(name if isinstance(name, str) else function for name, function in resolved)
-    )
-    # A program that is traced may run where nobody knows this unit.
-    is_traced = torch.compiler.is_compiling() or torch._C._get_tracing_state() is not None
-    return made, "" if is_traced else key_of(made)
-
-
-def named_unit(discount: bool, attention: str, hidden: str, output: str) -> tuple[Unit, str]:
-    """The RDA or RWA with the paper's functions of these names, and its key."""
-    key = f"{'RDA' if discount else 'RWA'} {attention} {hidden} {output}"
-    return find(key), key
-
-
-def key_of(unit: Unit) -> str:
-    """The key of a unit; empty where it calls functions that cannot be traced."""
-    try:
-        return register(unit)
-    except Exception:  # whatever a user's function raises when it gets an expression
-        return ""
 
 
 def select(engine: str, input: Tensor, choices: Choices, *others: Tensor) -> Selection:

@@ -45,6 +45,13 @@ def _slope_of_log_softplus(printer: Printer, of: Expression) -> str:
     return f"{x} < T(-20) ? T(1) - T(0.5) * {up} : {up} / ({_softplus(printer, of)})"
 
 
+def _log_from_weight(printer: Printer, of: Expression) -> str:
+    """w + log(1 - e^-w), where 1 - e^-w is 2 t / (1 + t), t = tanh(w / 2), without cancellation."""
+    w = printer.names[of.arguments[0]]
+    t = f"tanh(T(0.5) * larger({w}, all(0)))"
+    return f"{w} + log_relu(T(2) * {t} / (T(1) + {t}))"
+
+
 def _blend(printer: Printer, of: Expression) -> str:
     old, new, p = of.arguments
     return f"blend({printer.names[old]}, {printer.names[new]}, {_logistic(printer, p)})"
@@ -78,6 +85,7 @@ TEMPLATES: Mapping[str, str | Callable[[Printer, Expression], str]] = {
     "log_relu": "log_relu({0})",
     "log_of_weight": "log_of_weight({0})",
     "slope_of_log_relu": "slope_of_log_relu({0})",
+    "log_from_weight": _log_from_weight,
     "log_ratio": "log_ratio({0}, {1})",
     "blend": _blend,
     "log_sum": _log_sum,

@@ -8,6 +8,7 @@ from __future__ import annotations
 import torch
 from torch.nn import functional as F
 
+from rda.activations import log_from_weight as _log_from_weight
 from rda.activations import log_of_weight as _log_of_weight
 from rda.activations import log_relu as _log_relu
 from rda.activations import log_softplus as _log_softplus
@@ -73,6 +74,16 @@ log_of_weight = Function(
     has_dead_zones=True,
 )
 """log a of a weight: the same, and NaN where the weight is negative, which it must not be."""
+
+
+def _slope_of_log_from_weight(of: Expression) -> tuple[Scalar]:
+    return (where(of > -INFINITY, 1.0 / sigmoid(of), 0.0),)
+
+
+log_from_weight = Function(
+    "log_from_weight", _log_from_weight, _slope_of_log_from_weight, has_dead_zones=True
+)
+"""log d from log(1 + d), the weight that users carry: minus infinity where there is none."""
 
 
 # ---- A weighted average in the logarithm of its weights

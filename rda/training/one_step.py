@@ -11,10 +11,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from rda.activations import log_from_weight
 from rda.equations import (
     LogState,
     gates,
-    log_from_weight,
     no_history,
     output,
     stable_hidden,

@@ -5,14 +5,18 @@ from functools import cache
 from importlib import import_module
 from operator import attrgetter
 
+import torch
+
+from rda.activations import Choices
 from rda.symbolic.derived import Derived
 from rda.units.gru import GRU
 from rda.units.lstm import LSTM
-from rda.units.rda import RDA, RWA
+from rda.units.rda import RDA, RWA, CarriedRDA, CarriedRWA
 from rda.units.rnn import RNN
 from rda.units.unit import Unit
 
-_OURS = {kind.__name__: kind for kind in (RDA, RWA)}
+AVERAGES = {kind.__name__: kind for kind in (RDA, RWA, CarriedRDA, CarriedRWA)}
+"""The units with a choice of functions, by name."""
 _known: dict[str, Unit] = {one.key: one for one in (LSTM(), GRU(), RNN())}
 
 
@@ -28,8 +32,37 @@ def find(key: str) -> Unit:
     """The unit of this key."""
     if key not in _known:
         kind, *choices = key.split()
-        _known[key] = _OURS[kind](*choices) if kind in _OURS else _imported(kind, key)
+        _known[key] = AVERAGES[kind](*choices) if kind in AVERAGES else _imported(kind, key)
     return _known[key]
+
+
+def unit_of(choices: Choices, kind: str = "") -> tuple[Unit, str]:
+    """The unit with these functions, and its key; the key is empty where it cannot be traced."""
+    kind = kind or ("RDA" if choices.discount else "RWA")
+    functions = (choices.attention, choices.hidden, choices.output)
+    if all(isinstance(function, str) for function in functions):
+        return named_unit(kind, *map(str, functions))
+    resolved = zip(functions, (choices.f_a, choices.f_h, choices.f_o), strict=True)
+    made = AVERAGES[kind](
+        *(name if isinstance(name, str) else function for name, function in resolved)
+    )
+    # A program that is traced may run where nobody knows this unit.
+    is_traced = torch.compiler.is_compiling() or torch._C._get_tracing_state() is not None
+    return made, "" if is_traced else key_of(made)
+
+
+def named_unit(kind: str, attention: str, hidden: str, output: str) -> tuple[Unit, str]:
+    """The unit of `AVERAGES` with the paper's functions of these names, and its key."""
+    key = f"{kind} {attention} {hidden} {output}"
+    return find(key), key
+
+
+def key_of(unit: Unit) -> str:
+    """The key of a unit; empty where it calls functions that cannot be traced."""
+    try:
+        return register(unit)
+    except Exception:  # whatever a user's function raises when it gets an expression
+        return ""
 
 
 def _imported(place: str, key: str) -> Unit:

@@ -35,7 +35,7 @@ class RDA(Unit):
 
     inputs: ClassVar[Names] = ("u", "g", "a", "gamma")
     recurrent: ClassVar[Names] = ("g", "a", "gamma")
-    state = "r", Part("l", start=-f.INFINITY, is_sum=True)
+    state: ClassVar[tuple[str | Part, ...]] = "r", Part("l", start=-f.INFINITY, is_sum=True)
 
     biases: ClassVar[Mapping[str, float]] = {"gamma": 1.0}
 
@@ -62,7 +62,8 @@ class RDA(Unit):
     @property
     def key(self) -> str:
         """The choices by name, which say all."""
-        if all(isinstance(choice, str) for choice in self.choices) and type(self) in (RDA, RWA):
+        is_ours = type(self).__module__ == __name__
+        if is_ours and all(isinstance(choice, str) for choice in self.choices):
             return f"{type(self).__name__} {' '.join(map(str, self.choices))}"
         return super().key
 
@@ -95,6 +96,33 @@ class RWA(RDA):
 
     def step(self, x: Any, h: Any, s: Any) -> Any:
         return self.average(x, h, s, s.l)
+
+
+class CarriedRDA(RDA):
+    """The RDA with the state that users carry: the average, and log(1 + d), which is 0 at first.
+
+    Cells return that state at every step.
+    """
+
+    state = "average", "weight"
+    inner: ClassVar[type[RDA]] = RDA
+
+    def step(self, x: Any, h: Any, s: Any) -> Any:
+        own = RDA.state_type(s.average, f.log_from_weight(s.weight))
+        r, l = self.inner.step(self, x, h, own)
+        return r, f.softplus(l)
+
+    def hidden(self, s: Any) -> Any:
+        return self.f_h(s.average)
+
+
+class CarriedRWA(CarriedRDA):
+    """The same of the RWA."""
+
+    inputs = RWA.inputs
+    recurrent = RWA.recurrent
+    biases = RWA.biases
+    inner = RWA
 
 
 def _chosen(choice: Choice, x: Any) -> Any:

@@ -32,6 +32,8 @@ def shapes(width):
 @pytest.mark.parametrize(("engine", "precision"), CASES)
 @pytest.mark.parametrize("name", PLAIN)
 def test_outputs_states_and_gradients(name, engine, precision):
+    if name.startswith("Carried"):
+        pytest.skip("cells run it on a CPU; on a GPU torch converts their states")
     if name == "Rectified" and precision != "fp32":
         pytest.skip("at the kink of ReLU the rounding of tf32 and bf16 decides")
     dtype = torch.bfloat16 if precision == "bf16" else torch.float32
