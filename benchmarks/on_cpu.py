@@ -69,6 +69,7 @@ def measure(quick: bool, rounds: int | None) -> dict[str, Any]:
     rounds = rounds or (QUICK_ROUNDS if quick else ROUNDS)
     steps = QUICK_STREAM_STEPS if quick else STREAM_STEPS
     stream_rounds = rounds if quick else STREAM_ROUNDS
+    stamp = machine(torch.device("cpu"))  # of the code that is loaded now
     progress = Progress((len(cases) + (not quick)) * rounds + stream_rounds)
     entries = []
     for case in cases:
@@ -80,7 +81,6 @@ def measure(quick: bool, rounds: int | None) -> dict[str, Any]:
     if not quick:
         entries.append(compare_beside_busy_processes(rounds, progress))
     streaming = {"units": 250, "times": stream(250, steps, stream_rounds, progress)}
-    stamp = machine(torch.device("cpu"))
     return {"machine": stamp, "cases": entries, "streaming_us": streaming}
 
 

@@ -4,6 +4,7 @@
     python benchmarks/text.py --precision bfloat16 tf32    in both
     python benchmarks/text.py --small                      a made text, small sizes, any machine
     python benchmarks/text.py --record                     also write results/text.json
+    python benchmarks/text.py --profile RDA-exp-tanh       what one training step consists of
 
 All units take turns in one process, each in the trainer's own steps on the Wikipedia task; the
 figures are medians with quartiles. Texts are written with random weights: speed does not depend on
@@ -20,8 +21,9 @@ from typing import Any
 
 import torch
 from machine import machine
-from measuring import Contestant, Progress, one_line, take_turns
+from measuring import Contestant, Progress, one_line, synchronise, take_turns
 from text_table import LEGEND, render_generation, render_training
+from torch.profiler import ProfilerActivity
 
 from rda.data.store import DataError, load
 from rda.files import write_atomically
@@ -44,6 +46,7 @@ SUBJECTS = {
 """The name in the table -> the unit and its engine."""
 UNTIMED_STEPS = WARM_UP + 2
 """On a GPU: the first one carries no state yet, and the last one records a CUDA graph."""
+PROFILED_STEPS, SHOWN = 5, 30
 WRITERS = ("RDA-exp-tanh", "LSTM")
 
 Files = Mapping[str, bytes]
@@ -71,6 +74,9 @@ SMALL = Plan(small_settings, steps=2, units_on_device=32, units_on_cpu=16, chara
 def main() -> None:
     asked, device, files = prepare()
     plan = replace(SMALL if asked.small else WHOLE, rounds=asked.rounds)
+    if asked.profile:
+        print(profile(plan, asked.profile, asked.precision[0], files, device))
+        return
     results: dict[str, Any] = {"machine": machine(device), "training": [], "generation": []}
     source = plan.settings(TASK, COMPARED[0]).task.open(torch.device("cpu"), files)
     assert isinstance(source, Streams)
@@ -101,6 +107,7 @@ def prepare() -> tuple[argparse.Namespace, torch.device, Files]:
     parser.add_argument("--rounds", type=int, default=WHOLE.rounds, help="turns a unit gets")
     parser.add_argument("--data-dir", type=Path, help="folder with enwik8 ($RDA_DATA)")
     parser.add_argument("--record", action="store_true", help="write results/text.json")
+    parser.add_argument("--profile", metavar="UNIT", help="only list what a step consists of")
     asked = parser.parse_args()
     if asked.rounds < 2:
         parser.error("--rounds should be 2 or more: a spread needs that")
@@ -198,6 +205,29 @@ def batches_alone(stepper: Stepper) -> Run:
             stepper.source.batch(stepper.generator, stepper.recipe.batch_size)
 
     return run
+
+
+def profile(plan: Plan, unit: str, precision: str, files: Files, device: torch.device) -> str:
+    """The kernels of a training step by their time, or on a CPU the operations of torch."""
+    settings = with_changes(plan.settings(TASK, unit), {"precision": precision})
+    stepper = build_stepper(settings, device, "auto", files)
+    step = whole_steps(stepper)
+    step(UNTIMED_STEPS)
+    on_gpu = device.type == "cuda"
+    kinds = [ProfilerActivity.CUDA] if on_gpu else [ProfilerActivity.CPU]
+    with torch.profiler.profile(activities=kinds) as seen:
+        step(PROFILED_STEPS)
+        synchronise(device)
+    rows = []
+    for event in seen.key_averages():
+        taken = event.self_device_time_total if on_gpu else event.self_cpu_time_total
+        rows.append((taken / PROFILED_STEPS, event.count / PROFILED_STEPS, event.key))
+    rows.sort(reverse=True)
+    lines = [
+        f"{unit} in {precision}: microseconds a step, {sum(row[0] for row in rows):.0f} in all"
+    ]
+    lines += [f"{taken:10.1f}  {count:6.1f} x  {name[:100]}" for taken, count, name in rows[:SHOWN]]
+    return "\n".join(lines)
 
 
 def measure_generation(

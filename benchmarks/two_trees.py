@@ -4,6 +4,7 @@
     python benchmarks/two_trees.py /tmp/before .               this machine's GPU, or else its CPU
     python benchmarks/two_trees.py /tmp/before . --rounds 4    more turns for each tree
     python benchmarks/two_trees.py /tmp/before . --only 1800   the rows that begin so
+    python benchmarks/two_trees.py /tmp/before . --only text   whole steps of models of text
     python benchmarks/two_trees.py /tmp/before . --small       small sizes, to try it
 
 Each tree is measured in processes of its own, which take turns. In each process all layers take
@@ -37,6 +38,9 @@ SIZES: dict[str, dict[Case, Sequence[str]]] = {
     "cpu": {Case(128, 32, 100, 64): ("fp32",), Case(250, 100, 100, 64): ("fp32",)},
 }
 SMALL: dict[Case, Sequence[str]] = {Case(16, 4, 10, 3): ("fp32",)}
+TEXT = {"cuda": ("bfloat16",), "cpu": ("float32",)}
+"""Precisions of the models of text: the paper's size on a GPU, a small twin on a CPU."""
+SYMBOLS, CHARACTERS = 205, 20_000_000
 TURNS = 9
 
 
@@ -66,6 +70,35 @@ def layers(case: Case, precision: str, device: torch.device) -> dict[str, Callab
     return found
 
 
+def models_of_text(
+    precision: str, device: torch.device, small: bool
+) -> dict[str, Callable[[int], None]]:
+    """For each unit a function of a count, which does so many steps of a training run."""
+    from rda.training.building import build_stepper
+    from rda.training.precision import matmul_precision
+    from rda.training.settings import full_settings, small_settings, with_changes
+
+    small = small or device.type == "cpu"
+    settings = small_settings if small else full_settings
+    drawn = torch.randint(SYMBOLS, (CHARACTERS // 20 if small else CHARACTERS,), dtype=torch.uint8)
+    files = {"enwik8": drawn.numpy().tobytes()}
+    found: dict[str, Callable[[int], None]] = {}
+    for unit in UNITS:
+        changed = with_changes(settings("wikipedia", unit), {"precision": precision})
+        made = build_stepper(changed, device, files=files)
+
+        def run(count: int, stepper: Any = made) -> None:
+            with matmul_precision(precision):
+                for _ in range(count):
+                    stepper.step()
+                    if stepper.full:
+                        stepper.fetch()
+
+        run(5)  # the first step of a stream, steps that warm up, and one that is recorded
+        found[unit] = run
+    return found
+
+
 def measure_tree(device: torch.device, small: bool, only: str) -> None:
     """What the process of one tree does: milliseconds of a training step by size and layer."""
     times: dict[str, float] = {}
@@ -74,12 +107,21 @@ def measure_tree(device: torch.device, small: bool, only: str) -> None:
             row = f"{case.units} x {case.batch} x {case.time} | {precision}"
             if not row.startswith(only):
                 continue
-            runs = layers(case, precision, device)
-            racing = {name: Contestant(run, device) for name, run in runs.items()}
-            take_turns(racing.values(), TURNS)
-            for name, contestant in racing.items():
-                times[f"{row} | {name}"] = contestant.result()["median"]
+            times |= race(row, layers(case, precision, device), device)
+    for precision in TEXT[device.type]:
+        row = f"text | {precision}"
+        if row.startswith(only):
+            times |= race(row, models_of_text(precision, device, small), device)
     print(json.dumps(times))
+
+
+def race(
+    row: str, runs: dict[str, Callable[[int], None]], device: torch.device
+) -> dict[str, float]:
+    """Milliseconds of a step of each."""
+    racing = {name: Contestant(run, device) for name, run in runs.items()}
+    take_turns(racing.values(), TURNS)
+    return {f"{row} | {name}": each.result()["median"] for name, each in racing.items()}
 
 
 def ask(tree: Path, small: bool, only: str) -> dict[str, float]:

@@ -299,6 +299,7 @@ def test_two_trees_are_measured_beside_each_other():
     assert done.returncode == 0, done.stderr
     for layer in ("RDA-sigmoid-id", "GRU", "nn.LSTM"):
         assert f"| 16 x 4 x 10 | fp32 | {layer} | " in done.stdout
+    assert "| text | float32 | RDA-exp-tanh | " in done.stdout
 
 
 def test_scaling_is_measured_and_worked_out_in_one_go():

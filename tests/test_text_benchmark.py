@@ -122,3 +122,12 @@ def test_what_cannot_be_measured_is_refused_at_once(text, options, said, monkeyp
     with pytest.raises(SystemExit):
         text.main()
     assert said in capsys.readouterr().err
+
+
+def test_a_profile_lists_what_a_step_consists_of(text, monkeypatch, capsys):
+    run_small(text, monkeypatch, "--profile", "RDA-exp-tanh")
+    head, *rows = capsys.readouterr().out.splitlines()
+    assert head.startswith("RDA-exp-tanh in float32: microseconds a step, ")
+    assert any("x  rda::" in row or "x  aten::" in row for row in rows)
+    times = [float(row.split()[0]) for row in rows]
+    assert times == sorted(times, reverse=True)

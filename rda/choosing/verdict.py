@@ -38,6 +38,8 @@ class Entry:
     parameters: int = 0
     kept_bytes: int = 0
     """Memory that one training step keeps for its backward pass."""
+    speed: float = 0.0
+    """Training steps a second; 0 where it is not known."""
 
     @property
     def is_unit(self) -> bool:
@@ -55,6 +57,8 @@ class Verdict:
     advice: str
     told: tuple[str, ...]
     """What was understood of the data."""
+    recommended: Entry | None = None
+    """The unit that the advice recommends; None where there is none."""
 
     @property
     def units(self) -> list[Entry]:
@@ -84,13 +88,15 @@ def verdict(
     """The entries ranked, and the advice that follows from them."""
     sign = -1 if metric == "accuracy" else 1
     ranked = sorted(entries, key=lambda entry: (sign * entry.score.mean, not entry.is_unit))
-    return Verdict(understanding, metric, tuple(ranked), _advice(ranked, metric), tuple(told))
+    advice, recommended = _advice(ranked, metric)
+    return Verdict(understanding, metric, tuple(ranked), advice, tuple(told), recommended)
 
 
-def _advice(ranked: Sequence[Entry], metric: str) -> str:
+def _advice(ranked: Sequence[Entry], metric: str) -> tuple[str, Entry | None]:
+    """In words, and the unit to take."""
     units = [entry for entry in ranked if entry.is_unit]
     if not units:
-        return "No unit could be trained."
+        return "No unit could be trained.", None
     first, rest = units[0], units[1:]
     what = "accuracy" if metric == "accuracy" else "mean absolute error"
     tied = [entry.name for entry in units if entry.score.mean == first.score.mean]
@@ -98,29 +104,30 @@ def _advice(ranked: Sequence[Entry], metric: str) -> str:
     sentences = [f"{_listed(tied)} {have} the best {what} on the test part: {first.score}."]
     worse = [entry.name for entry in rest if differs(first.results, entry.results)]
     equal = [entry.name for entry in rest if entry.name not in worse]
+    quickest = max((one for one in units if one.name not in worse), key=lambda one: one.speed)
     if worse:
         sentences.append(f"{first.name} is better than {_listed(worse)}, and that is no accident.")
     if equal:
         sentences.append(
             f"The difference to {_listed(equal)} is not significant: other sequences or seeds "
-            "could turn it round, so take the one that is quickest."
+            f"could turn it round, so take the quickest of them, {quickest.name}"
+            + (f" ({quickest.speed:.3g} steps a second)." if quickest.speed else ".")
         )
-    sentences += _beside_baselines(ranked, first)
-    return " ".join(sentences)
-
-
-def _beside_baselines(ranked: Sequence[Entry], first: Entry) -> list[str]:
     simple = next((entry for entry in ranked if not entry.is_unit), None)
     if simple is None:
-        return []
+        return " ".join(sentences), quickest
+    is_better = ranked.index(simple) < ranked.index(first)
     if not differs(first.results, simple.results):
-        return [
+        sentences.append(
             f"But {simple.name} is as good, {simple.score}: no recurrent unit is needed for this, "
             "or there is too little data to show that one helps."
-        ]
-    if ranked.index(simple) < ranked.index(first):
-        return [f"But {simple.name} is better, {simple.score}: take that."]
-    return [f"The best baseline, {simple.name}, reaches {simple.score}."]
+        )
+    elif is_better:
+        sentences.append(f"But {simple.name} is better, {simple.score}: take that.")
+        return " ".join(sentences), None
+    else:
+        sentences.append(f"The best baseline, {simple.name}, reaches {simple.score}.")
+    return " ".join(sentences), quickest
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -1,5 +1,6 @@
 """Which unit suits people's own sequences: the runs, one after the other, then the page."""
 
+import shlex
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,7 +10,7 @@ from rda.commands.many import connection, train_on
 from rda.commands.parser import UsageError
 from rda.commands.training import Machine, Place, check, folder_for, outcome, train_one
 from rda.scale.options import Cluster
-from rda.training.record import SETTINGS, Record
+from rda.training.record import SETTINGS, Record, default_runs
 from rda.training.settings import RunSettings, default_name
 from rda.training.status import FAILED, INTERRUPTED, STOPPED
 
@@ -142,8 +143,13 @@ class _Contest:
         outcomes = [outcomes_of(record) for record in records]
         entry = entry_of(run.unit, outcomes, bool(source.classes), records)
         kept = chosen.settings
+        ended = [record.status for record in records]
+        taken = sum(status.seconds for status in ended)
         return replace(
-            entry, parameters=parameters(kept, source), kept_bytes=kept_bytes(kept, source)
+            entry,
+            parameters=parameters(kept, source),
+            kept_bytes=kept_bytes(kept, source),
+            speed=sum(status.step for status in ended) / taken if taken else 0.0,
         )
 
     def _train(self, runs: list[RunSettings]) -> list[Record | None]:
@@ -208,6 +214,8 @@ def _show(found: "Verdict", tried: dict[str, list[Record]], folder: Path, comman
     console.print()
     console.print(table)
     console.print(f"\n{found.advice}", markup=False, highlight=False)
+    if choice.use:
+        console.print(f"use it: {choice.use}", markup=False, highlight=False, soft_wrap=True)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         page = folder / "index.html"
@@ -263,6 +271,7 @@ def _choice(
         title=f"Which unit suits {_data(tried, folder)}",
         advice=found.advice,
         best=units[0].name if units else "",
+        use=_use(found),
         columns=columns,
         rows=rows,
         explained=_EXPLAINED[found.metric],
@@ -285,6 +294,15 @@ _EXPLAINED = {
     "error": "The mean absolute error in the target's own unit, mean over seeds. In brackets where "
     "it would lie in 95 of 100 draws of other test sequences and seeds.",
 }
+
+
+def _use(found: "Verdict") -> str:
+    """The command by which the recommended unit reads other sequences."""
+    if found.recommended is None:
+        return ""
+    folder = found.recommended.records[0].folder
+    place = folder.name if folder.parent == default_runs() else str(folder)
+    return f"rda predict {shlex.quote(place)} --data FILE"
 
 
 def _data(tried: dict[str, list[Record]], folder: Path) -> str:

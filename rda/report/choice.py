@@ -56,6 +56,8 @@ class Choice:
     title: str
     advice: str
     best: str
+    use: str
+    """The command by which the recommended unit reads other sequences; empty without one."""
     columns: tuple[str, ...]
     rows: tuple[Row, ...]
     explained: str

@@ -157,11 +157,25 @@ def test_the_advice_says_when_a_difference_means_nothing():
     assert "B has the best accuracy" in found.advice
     assert "better than C" in found.advice
     assert "The difference to A is not significant" in found.advice
+    assert "take the quickest of them" in found.advice
     assert "The best baseline, simple, reaches 0.4" in found.advice
     easy = verdict(None, "accuracy", [entry("B", good), entry("simple", same, ())], ())
     assert "simple is as good" in easy.advice
     beaten = verdict(None, "accuracy", [entry("B", bad), entry("simple", good, ())], ())
     assert "But simple is better" in beaten.advice
+    assert beaten.recommended is None
+
+
+def test_of_units_that_are_equally_good_the_quickest_is_recommended():
+    good, same, bad = [1] * 95 + [0] * 5, [1] * 94 + [0] * 6, [1] * 40 + [0] * 60
+    entries = [
+        replace(entry(name, right), speed=speed)
+        for name, right, speed in (("A", same, 123.4), ("B", good, 50.0), ("C", bad, 900.0))
+    ]
+    found = verdict(None, "accuracy", entries, ())
+    assert found.recommended.name == "A"
+    assert "take the quickest of them, A (123 steps a second)." in found.advice
+    assert verdict(None, "accuracy", [entry("simple", bad, ())], ()).recommended is None
 
 
 def test_a_few_sequences_prove_little():
@@ -185,7 +199,11 @@ def test_the_command_compares_and_does_not_train_twice(tmp_path, capsys):
     line += ["--seeds", "2", "--rates", "0.01,0.003", "--runs-dir", str(tmp_path / "runs")]
     line += ["--sizes", "8"]
     assert main(line) == 0
-    assert "has the best accuracy on the test part" in " ".join(capsys.readouterr().out.split())
+    said = capsys.readouterr().out
+    assert "best accuracy on the test part" in " ".join(said.split())
+    (use,) = (each for each in said.splitlines() if each.startswith("use it: rda predict "))
+    assert main(use.removeprefix("use it: rda ").replace("FILE", str(path)).split()) == 0
+    assert capsys.readouterr().out.count("\n") == 41  # 40 sequences and the names of columns
     (page,) = (tmp_path / "runs").glob("compare-*/index.html")
     text = page.read_text()
     for words in ("Which unit suits a.csv", "logistic regression", "RWA", "GRU", "40 sequences"):
