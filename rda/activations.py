@@ -53,11 +53,7 @@ def log_from_weight(weight: Tensor) -> Tensor:
 
     A weight of zero or less means no history: -inf, with a gradient of zero, as without a state.
     """
-    tiny = torch.finfo(weight.dtype).tiny
-    if not (torch.is_grad_enabled() and weight.requires_grad):
-        present = torch.threshold(weight, tiny, 0.0)  # the same, quicker: the log of 0 is -inf
-        return present.neg().expm1_().neg_().log_().add_(present)
-    absent = weight <= tiny
+    absent = weight <= torch.finfo(weight.dtype).tiny
     present = weight.masked_fill(absent, 1.0)
     return (present + torch.log(-torch.expm1(-present))).masked_fill(absent, -torch.inf)
 

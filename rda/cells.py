@@ -1,6 +1,5 @@
 """One step of a unit as a module, as nn.LSTMCell is for nn.LSTM."""
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import torch
@@ -53,7 +52,7 @@ class _Cell(Averaging):
         """
         if isinstance(input, Proxy):
             return record_call(self, input, state)
-        # Kernels for GPUs keep values in bfloat16, too coarse for the weight of an average.
+        # NVIDIA's GPUs may keep states in bfloat16, too coarse for the weight of an average.
         carried = not (isinstance(input, Tensor) and input.is_cuda)
         unit, key = self._definition(carried)
         weights = self._group("", unit)
@@ -70,11 +69,14 @@ class _Cell(Averaging):
             start = start if carried or not start else to_log(State(*start), start[0].dtype)
             call = Call(unit, key, x, weights, start, None, False).in_dtype(dtype)
             engine = choose("auto", Work.of(call))
-            _, r, l = scan_layer(call, engine, is_chosen=True)
-            parts = State(r, l) if carried else from_log(LogState(r, l), r.dtype)
+            _, *parts = scan_layer(call, engine, is_chosen=True)
             remember(look, engine, key, dtype)
-            average, weight = _without_time(parts, input.dim())
-            return State(in_dtype(average, dtype if state is None else state[0].dtype), weight)
+            shape = (*input.shape[:-1], self.hidden_size)
+            own = [part.view(shape).clone() for part in parts]  # not views of others
+            of_average = dtype if state is None else state[0].dtype
+            if not carried:
+                return from_log(LogState(*own), of_average)
+            return State(in_dtype(own[0], of_average), own[1])
 
     if TYPE_CHECKING:
         __call__ = forward
@@ -105,21 +107,19 @@ class _Cell(Averaging):
 
 def _quickly(kernel: Kernel, call: Call) -> State:
     """A step like an earlier one; the call's input is the cell's with one dimension more."""
-    rank = call.input.dim() - 1
-    if rank == 1:
+    has_batch = call.input.dim() == 3
+    if not has_batch:
         start = tuple([part.unsqueeze(0) for part in call.start])
         call = call._replace(input=call.input.unsqueeze(0), start=start)
-    if torch.is_grad_enabled() and is_differentiated(call.tensors):
-        return _without_time(op.scan(call, "cpu", "fp32")[1:], rank)
-    return _without_time(kernel.forward(call, keep=False).state, rank)
-
-
-def _without_time(parts: Sequence[Tensor], rank: int) -> State:
-    """The state after one step, each part (1, batch, hidden_size), with as many dimensions."""
-    average, weight = parts
-    if rank == 1:
-        return State(average.flatten(), weight.flatten())
-    return State(average.squeeze(0), weight.squeeze(0))
+    if is_differentiated(call.tensors):
+        _, average, weight = op.scan(call, "cpu", "fp32")
+    else:
+        average, weight = kernel.forward(call, keep=False).state
+    for part in average, weight:  # in place, because a view could not be changed in place
+        part.squeeze_(0)
+        if not has_batch:
+            part.squeeze_(0)
+    return State(average, weight)
 
 
 class RDACell(_Cell):

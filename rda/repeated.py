@@ -1,8 +1,8 @@
-"""Single steps like earlier ones, without gradients: straight to a compiled kernel.
+"""Single steps like earlier ones, which a compiled kernel can run without further questions.
 
 A step of a small cell takes a few microseconds, and the checks, the choice of an engine and what
 else precedes it take ten times as long. All of that depends on what the tensors look like, not on
-their values, so it is done once for each look.
+their values, so it is done once in a process for each look.
 """
 
 from typing import Any
@@ -32,7 +32,7 @@ def look_of(key: str, input: Any, weights: Weights, state: Any) -> Look | None:
         or torch._C._len_torch_dispatch_stack()
         or torch._C._functorch.maybe_current_level() is not None
         or forward_ad._current_level >= 0
-        or not (state is None or isinstance(state, tuple))
+        or not (state is None or (isinstance(state, tuple) and len(state) == 2))
     ):
         return None
     found: list[Any] = [key]

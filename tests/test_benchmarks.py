@@ -299,7 +299,9 @@ def test_two_trees_are_measured_beside_each_other():
     assert done.returncode == 0, done.stderr
     for layer in ("RDA-sigmoid-id", "GRU", "nn.LSTM"):
         assert f"| 16 x 4 x 10 | fp32 | {layer} | " in done.stdout
+    done = subprocess.run([*line, "--only", "text"], capture_output=True, text=True)
     assert "| text | float32 | RDA-exp-tanh | " in done.stdout
+    assert "| 16 x 4 x 10 | " not in done.stdout
 
 
 def test_scaling_is_measured_and_worked_out_in_one_go():

@@ -1,5 +1,8 @@
 """A step like an earlier one goes straight to its kernel, and nothing else does."""
 
+import itertools
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 import torch
 
@@ -48,10 +51,11 @@ def gradients(cell, x, state):
 def test_it_is_the_step_that_the_long_way_takes(cell_class, shape, dtype, bias):
     cell = made(cell_class, dtype=dtype, bias=bias)
     x, state = drawn(cell, shape)
+    before = gradients(cell, x, state)
+    repeated._kernels.clear()
     with torch.no_grad():
         first, fresh = cell(x, state), cell(x)
     assert len(repeated._kernels) in (0, 2)  # none without a compiler
-    before = gradients(cell, x, state)
     with torch.no_grad():
         for found, expected in ((cell(x, state), first), (cell(x), fresh)):
             assert isinstance(found, rda.State)
@@ -73,6 +77,32 @@ def test_gradients_are_those_of_the_reference(cell_class):
         torch.testing.assert_close(ours, theirs, rtol=1e-10, atol=1e-12)
 
 
+def test_the_smallest_weights_have_finite_gradients():
+    cell = made(rda.RDACell, attention="relu")
+    x, _ = drawn(cell, (2, 3))
+    smallest = torch.finfo(torch.float32).tiny
+    weights = torch.tensor([0.9, 1.001, 1.05, 1.2]) * smallest
+    for _ in "long", "quick":
+        found = gradients(cell, x, (torch.zeros(2, 4), weights.repeat(2, 1)))
+        assert all(bool(each.isfinite().all()) for each in found)
+
+
+def test_torch_func_passes_through_a_state_without_weight():
+    cell = made(rda.RDACell)
+    x, state = drawn(cell, (2, 3))
+    zero = torch.zeros(2, 4)
+
+    def step(weight):
+        return cell(x, (state.average, weight)).average
+
+    _, tangent = torch.func.jvp(step, (zero,), (torch.ones(2, 4),))
+    assert not tangent.any()
+    mapped = torch.vmap(lambda x, average, weight: cell(x, (average, weight)).average)
+    found = torch.func.grad(lambda weight: mapped(x, state.average, weight).sum())(state.weight)
+    expected = torch.func.grad(lambda weight: step(weight).sum())(state.weight)
+    torch.testing.assert_close(found, expected)
+
+
 def test_a_history_without_weight_is_none_and_passes_no_gradient():
     cell = made(rda.RDACell)
     x, _ = drawn(cell, (2, 3))
@@ -88,6 +118,7 @@ WRONG = {
     "rank": (lambda x, s: (x[None], s), ValueError, "1D or 2D"),
     "dtype": (lambda x, s: (x.double(), s), ValueError, "float64"),
     "rows of the state": (lambda x, s: (x, rda.State(p[:1] for p in s)), RuntimeError, "average"),
+    "no part": (lambda x, s: (x, ()), RuntimeError, "a pair of tensors"),
     "one part": (lambda x, s: (x, s[:1]), RuntimeError, "a pair of tensors"),
     "no tensor": (lambda x, s: (x, (s[0], None)), TypeError, "weight should be a Tensor"),
     "dtype of the state": (lambda x, s: (x, (s[0], s[1].double())), RuntimeError, "float64"),
@@ -163,7 +194,38 @@ def test_transforms_and_autocast_go_the_long_way():
     assert bool(tangent.any())
 
 
-def test_inference_mode_and_other_threads_of_torch():
+def test_each_part_of_a_state_can_be_changed_in_place():
+    cell = made(rda.RDACell)
+    for shape in SHAPES:
+        x, state = drawn(cell, shape)
+        for _ in "long", "quick":
+            for part in cell(x, state):
+                part.detach_()
+                assert not part._is_view()
+                assert part.shape == (*shape[:-1], 4)
+            with torch.no_grad():
+                stepped = cell(x, state)
+            scale = torch.ones((), requires_grad=True)
+            for part in stepped:
+                part.mul_(scale)
+                assert torch.autograd.grad(part.sum(), scale)[0] == part.sum()
+
+
+def test_threads_step_at_the_same_time():
+    cell = made(rda.RDACell)
+    x, state = drawn(cell, (2, 3))
+
+    def step(_):
+        with torch.no_grad():
+            return [cell(x, state) for _ in range(200)]
+
+    expected = step(0)[0]
+    with ThreadPoolExecutor(4) as pool:
+        for found in itertools.chain.from_iterable(pool.map(step, range(8))):
+            assert all(map(torch.equal, found, expected))
+
+
+def test_inference_mode():
     cell = made(rda.RDACell)
     x, state = drawn(cell, (2, 3))
     with torch.no_grad():

@@ -45,11 +45,19 @@ def _slope_of_log_softplus(printer: Printer, of: Expression) -> str:
     return f"{x} < T(-20) ? T(1) - T(0.5) * {up} : {up} / ({_softplus(printer, of)})"
 
 
+def _one_minus_exp_of_minus(printer: Printer, x: Expression) -> str:
+    """1 - e^-x for x > 0 and 0 below: 2 t / (1 + t) with t = tanh(x / 2) has no cancellation."""
+    t = f"tanh(T(0.5) * larger({printer.names[x]}, all(0)))"
+    return f"(T(2) * {t} / (T(1) + {t}))"
+
+
 def _log_from_weight(printer: Printer, of: Expression) -> str:
-    """w + log(1 - e^-w), where 1 - e^-w is 2 t / (1 + t), t = tanh(w / 2), without cancellation."""
-    w = printer.names[of.arguments[0]]
-    t = f"tanh(T(0.5) * larger({w}, all(0)))"
-    return f"{w} + log_relu(T(2) * {t} / (T(1) + {t}))"
+    (weight,) = of.arguments
+    return f"{printer.names[weight]} + log_relu{_one_minus_exp_of_minus(printer, weight)}"
+
+
+def _slope_of_log_from_weight(printer: Printer, of: Expression) -> str:
+    return f"slope_of_log_relu{_one_minus_exp_of_minus(printer, of.arguments[0])}"
 
 
 def _blend(printer: Printer, of: Expression) -> str:
@@ -86,6 +94,7 @@ TEMPLATES: Mapping[str, str | Callable[[Printer, Expression], str]] = {
     "log_of_weight": "log_of_weight({0})",
     "slope_of_log_relu": "slope_of_log_relu({0})",
     "log_from_weight": _log_from_weight,
+    "slope_of_log_from_weight": _slope_of_log_from_weight,
     "log_ratio": "log_ratio({0}, {1})",
     "blend": _blend,
     "log_sum": _log_sum,

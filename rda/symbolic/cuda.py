@@ -104,6 +104,7 @@ TEMPLATES: Mapping[str, str | Callable[[Printer, Expression], str]] = {
     "log_of_weight": "log_of_weight({0})",
     "slope_of_log_relu": "slope_of_log_relu({0})",
     "log_from_weight": "{0} <= SMALLEST ? -INFINITE : {0} + logf(-expm1f(-{0}))",
+    "slope_of_log_from_weight": "slope_of_log_relu(-expm1f(-{0}))",
     "log_ratio": _log_ratio,
     "blend": _blend,
     "log_sum": "({2} > 0.0f ? {1} : {0}) + rise({2})",

@@ -76,12 +76,16 @@ log_of_weight = Function(
 """log a of a weight: the same, and NaN where the weight is negative, which it must not be."""
 
 
-def _slope_of_log_from_weight(of: Expression) -> tuple[Scalar]:
-    return (where(of > -INFINITY, 1.0 / sigmoid(of), 0.0),)
+def _slope_of_log_from_weight(weight: torch.Tensor) -> torch.Tensor:
+    return _slope_of_log_relu(-torch.expm1(-weight))
 
 
+slope_of_log_from_weight = Function("slope_of_log_from_weight", _slope_of_log_from_weight)
 log_from_weight = Function(
-    "log_from_weight", _log_from_weight, _slope_of_log_from_weight, has_dead_zones=True
+    "log_from_weight",
+    _log_from_weight,
+    lambda of: (slope_of_log_from_weight(of.arguments[0]),),
+    has_dead_zones=True,
 )
 """log d from log(1 + d), the weight that users carry: minus infinity where there is none."""
 

@@ -27,6 +27,7 @@ inline float __uint_as_float(u32 x) { return same_bits<float>(x); }
 #define expf __builtin_expf
 #define logf __builtin_logf
 #define log1pf __builtin_log1pf
+#define expm1f __builtin_expm1f
 
 inline u32 as_tf32(float x) { return (__float_as_uint(x) + 0x1000) & 0xffffe000; }
 
