@@ -29,7 +29,8 @@ ROOT = Path(__file__).parents[1]
 EVERYTHING = ("tests",)
 NUMERICS = (
     *("tests/scan/test_engines.py", "tests/scan/test_dispatch.py", "tests/test_conventions.py"),
-    *("tests/test_layers.py", "tests/test_cells.py", "tests/test_catalogue.py"),
+    *("tests/test_layers.py", "tests/test_cells.py", "tests/test_repeated.py"),
+    "tests/test_catalogue.py",
     *("tests/test_gradients.py", "tests/test_extreme_logits.py", "tests/test_equations.py"),
     *("tests/test_doctor.py", "tests/training/test_loop.py::TestLearning"),
 )
