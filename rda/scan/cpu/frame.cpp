@@ -96,7 +96,7 @@ inline Four totals(const V* x) {
 }
 
 // For fewer rows and steps, packing costs more than it saves. Measured at 64 and at 250 units.
-constexpr int WORTH_PACKING = REGISTERS > 16 ? 20 : 8;
+constexpr int WORTH_PACKING = REGISTERS > 16 ? 16 : 8;
 
 // The same with weights that are not packed, (PANEL * units, depth).
 template <int PANEL, int WIDTH, int ROWS = (REGISTERS > 16 ? 4 : 2)>
@@ -138,14 +138,14 @@ inline void pack_gates(const T* weight, int gates, int64_t units, int64_t depth,
                        int64_t end) {
   for (int first = 0; first < gates;) {
     const int panel = gates - first < panel_of(gates) ? gates - first : panel_of(gates);
-    T* to = packed + (first * blocks_of(units) + begin * panel) * depth * LANES;
     for (int64_t block = begin; block < end; ++block)
-      for (int64_t k = 0; k < depth; ++k)
-        for (int gate = first; gate < first + panel; ++gate)
-          for (int lane = 0; lane < LANES; ++lane) {
-            const int64_t unit = block * LANES + lane;
-            *to++ = unit < units ? weight[(gate * units + unit) * depth + k] : T(0);
-          }
+      for (int gate = 0; gate < panel; ++gate)
+        for (int lane = 0; lane < LANES; ++lane) {
+          const int64_t unit = block * LANES + lane;
+          const T* from = weight + ((first + gate) * units + unit) * depth;
+          T* to = packed + ((first * blocks_of(units) + block * panel) * depth + gate) * LANES + lane;
+          for (int64_t k = 0; k < depth; ++k) to[k * panel * LANES] = unit < units ? from[k] : T(0);
+        }
     first += panel;
   }
 }
