@@ -11,6 +11,9 @@ from rda.sequences.understanding import Understanding
 from rda.training.outcomes import Outcomes
 from rda.training.record import Record
 
+MUCH_QUICKER = 1.2
+"""How many times as quick a unit has to be to be preferred to one that is as good."""
+
 
 @dataclass(frozen=True)
 class Score:
@@ -105,29 +108,32 @@ def _advice(ranked: Sequence[Entry], metric: str) -> tuple[str, Entry | None]:
     worse = [entry.name for entry in rest if differs(first.results, entry.results)]
     equal = [entry.name for entry in rest if entry.name not in worse]
     quickest = max((one for one in units if one.name not in worse), key=lambda one: one.speed)
+    taken = quickest if quickest.speed > MUCH_QUICKER * first.speed else first
     if worse:
         sentences.append(f"{first.name} is better than {_listed(worse)}, and that is no accident.")
     if equal:
+        choice = f"and none is much quicker: take {first.name}."
+        if taken is not first:
+            speeds = f"{taken.speed:.3g} steps a second, {first.name} {first.speed:.3g}"
+            choice = f"so take {taken.name}, which is quicker ({speeds})."
         sentences.append(
             f"The difference to {_listed(equal)} is not significant: other sequences or seeds "
-            f"could turn it round, so take the quickest of them, {quickest.name}"
-            + (f" ({quickest.speed:.3g} steps a second)." if quickest.speed else ".")
+            f"could turn it round, {choice}"
         )
     simple = next((entry for entry in ranked if not entry.is_unit), None)
     if simple is None:
-        return " ".join(sentences), quickest
-    is_better = ranked.index(simple) < ranked.index(first)
+        return " ".join(sentences), taken
     if not differs(first.results, simple.results):
         sentences.append(
             f"But {simple.name} is as good, {simple.score}: no recurrent unit is needed for this, "
             "or there is too little data to show that one helps."
         )
-    elif is_better:
+        return " ".join(sentences), None
+    if ranked.index(simple) < ranked.index(first):
         sentences.append(f"But {simple.name} is better, {simple.score}: take that.")
         return " ".join(sentences), None
-    else:
-        sentences.append(f"The best baseline, {simple.name}, reaches {simple.score}.")
-    return " ".join(sentences), quickest
+    sentences.append(f"The best baseline, {simple.name}, reaches {simple.score}.")
+    return " ".join(sentences), taken
 
 
 def _listed(names: Sequence[str]) -> str:

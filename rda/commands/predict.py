@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -91,6 +92,8 @@ def load_own_model(name: str, runs: Path, device: str) -> "OwnModel":
 
 def _rows(model: "OwnModel", data: str) -> Iterator[list[Any]]:
     """The table, a row at a time."""
+    answers = iter(model.answers(data))
+    first = list(islice(answers, 1))  # raises for wrong data before anything is written
     told, margins = model.understanding, None
     if told.problem == "forecast":
         margins = _margins(model)
@@ -99,7 +102,7 @@ def _rows(model: "OwnModel", data: str) -> Iterator[list[Any]]:
     else:
         steps = ["step"] if told.every_step else []
         yield ["sequence", *steps, told.target[0], *(f"p({word})" for word in told.classes)]
-    for some, raw in model.answers(data):
+    for some, raw in chain(first, answers):
         said = model.meaning(raw, some)
         if told.problem == "forecast":
             for name, end in zip(some.ids, some.lengths.cumsum() - 1, strict=True):

@@ -55,7 +55,9 @@ def split(sequences: Sequences, how: How, shares: Shares, seed: int = 0) -> Part
     """
     count = len(sequences)
     if count < len(shares.parts):
-        hint = "; does a column tell several apart? Name it as `sequence`" if count == 1 else ""
+        hint = (
+            "; does a column tell several apart? Give its name as --sequence" if count == 1 else ""
+        )
         raise SequencesError(
             f"{WORDS[len(shares.parts)]} sequences or more can be split to "
             f"{' and '.join(shares.parts)}, got {count}{hint}"

@@ -260,10 +260,13 @@ struct Division {
   int64_t pair(int share) const { return pairs * share / members; }
 };
 
-// No more threads than have work: to start one takes longer than a step of a small layer.
-template <class Body> void in_parallel(int threads, int64_t batch, int64_t pairs, const Body& body) {
+// No more threads than have work, and one for so few products: where other processes want the cores, a
+// short call would wait for its second thread many times as long as it takes.
+constexpr int64_t FEW_PRODUCTS = 1 << 20;
+template <class Body>
+void in_parallel(int threads, int64_t products, int64_t batch, int64_t pairs, const Body& body) {
   const Division needed(threads, batch, pairs);
-  threads = needed.teams * needed.members;
+  threads = products < FEW_PRODUCTS ? 1 : needed.teams * needed.members;
 #ifdef _OPENMP
   if (threads > 1) {
 #pragma omp parallel num_threads(threads)
@@ -410,7 +413,7 @@ bool run_forward(const Forward& x, const Sizes& n) {
   panels.hidden[0] = panels.x_only + packed * inputs * X_ONLY;
   panels.hidden[1] = panels.hidden[0] + state;
   Counters for_packing(n.threads), for_steps(n.threads);
-  in_parallel(n.threads, n.batch, pairs, [&](int thread, int threads) {
+  in_parallel(n.threads, n.time * state * (H * FROM_H + inputs * FROM_X), n.batch, pairs, [&](int thread, int threads) {
     Member(for_packing, 0, thread, threads).share([&](int share) {
       const int64_t begin = blocks * share / threads, end = blocks * (share + 1) / threads;
       if (panels.is_packed) {
@@ -545,7 +548,7 @@ bool run_backward(const Backward& x, const Sizes& n) {
   Memory packed(pairs * BACK * LANES * H * FROM_H), d_hidden(state);
   if (!packed.data || !d_hidden.data) return false;
   Counters for_packing(n.threads), for_steps(n.threads);
-  in_parallel(n.threads, n.batch, pairs, [&](int thread, int threads) {
+  in_parallel(n.threads, n.time * state * H * FROM_H, n.batch, pairs, [&](int thread, int threads) {
     Member(for_packing, 0, thread, threads).share([&](int share) {
       const int64_t begin = pairs * share / threads, end = pairs * (share + 1) / threads;
       pack_columns(x.weight, FROM_H * H, H, packed.data, begin, end);
