@@ -8,6 +8,7 @@ from rda.commands.compare import compare
 from rda.commands.parser import Parser, add_options, given_values, make
 from rda.commands.training import Machine, Place, as_usage_errors
 from rda.labels import COMPARED
+from rda.settings import check_at_least
 from rda.training.record import default_runs
 from rda.training.settings import full_settings, small_settings
 
@@ -25,10 +26,15 @@ class DemoOptions:
 
     device: str = "auto"
     """Device: cpu, cuda, ...; auto takes the GPU where there is one."""
+    threads: int = 0
+    """CPU threads; 0 for torch's own choice. Fewer are quicker where others use the cores."""
     runs_dir: Path = field(default_factory=default_runs)
     """Folder of runs ($RDA_RUNS)."""
     force: bool = False
     """Train again what is finished."""
+
+    def __post_init__(self) -> None:
+        check_at_least("threads", self.threads, 0)
 
 
 def add(parser: Parser, explain: bool) -> None:
@@ -47,4 +53,4 @@ def run(asked: argparse.Namespace, command: str) -> int:
     size = small_settings if device.type == "cpu" else full_settings
     runs = [size("multicopy", unit) for unit in COMPARED]
     place = Place(name="demo", runs_dir=options.runs_dir, force=options.force)
-    return compare(runs, Machine(device=str(device)), place, command)
+    return compare(runs, Machine(device=str(device), threads=options.threads), place, command)
