@@ -219,6 +219,10 @@ def main() -> None:
     parser.add_argument("--record", action="store_true", help="write results/scaling.json")
     parser.add_argument("--member", action="store_true", help=argparse.SUPPRESS)
     asked = parser.parse_args()
+    if not asked.member and len(set(asked.units)) < 2:
+        parser.error(
+            "--units should be two sizes or more: the network's speed is a slope over them"
+        )
     if asked.member:
         be_a_member(asked.units, asked.batch, asked.rows, asked.seconds)
     torch.set_num_threads(1)
