@@ -74,8 +74,9 @@ def models_of_text(
     precision: str, device: torch.device, small: bool
 ) -> dict[str, Callable[[int], None]]:
     """For each unit a function of a count, which does so many steps of a training run."""
+    from text import UNTIMED_STEPS, whole_steps
+
     from rda.training.building import build_stepper
-    from rda.training.precision import matmul_precision
     from rda.training.settings import full_settings, small_settings, with_changes
 
     small = small or device.type == "cpu"
@@ -85,17 +86,8 @@ def models_of_text(
     found: dict[str, Callable[[int], None]] = {}
     for unit in UNITS:
         changed = with_changes(settings("wikipedia", unit), {"precision": precision})
-        made = build_stepper(changed, device, files=files)
-
-        def run(count: int, stepper: Any = made) -> None:
-            with matmul_precision(precision):
-                for _ in range(count):
-                    stepper.step()
-                    if stepper.full:
-                        stepper.fetch()
-
-        run(5)  # the first step of a stream, steps that warm up, and one that is recorded
-        found[unit] = run
+        found[unit] = whole_steps(build_stepper(changed, device, files=files))
+        found[unit](UNTIMED_STEPS)
     return found
 
 

@@ -120,20 +120,23 @@ def _advice(ranked: Sequence[Entry], metric: str) -> tuple[str, Entry | None]:
             f"The difference to {_listed(equal)} is not significant: other sequences or seeds "
             f"could turn it round, {choice}"
         )
+    beside, is_needed = _beside_baselines(ranked, first)
+    return " ".join((*sentences, *beside)), taken if is_needed else None
+
+
+def _beside_baselines(ranked: Sequence[Entry], first: Entry) -> tuple[list[str], bool]:
+    """In words, and whether a unit is of use at all."""
     simple = next((entry for entry in ranked if not entry.is_unit), None)
     if simple is None:
-        return " ".join(sentences), taken
+        return [], True
     if not differs(first.results, simple.results):
-        sentences.append(
+        return [
             f"But {simple.name} is as good, {simple.score}: no recurrent unit is needed for this, "
             "or there is too little data to show that one helps."
-        )
-        return " ".join(sentences), None
+        ], False
     if ranked.index(simple) < ranked.index(first):
-        sentences.append(f"But {simple.name} is better, {simple.score}: take that.")
-        return " ".join(sentences), None
-    sentences.append(f"The best baseline, {simple.name}, reaches {simple.score}.")
-    return " ".join(sentences), taken
+        return [f"But {simple.name} is better, {simple.score}: take that."], False
+    return [f"The best baseline, {simple.name}, reaches {simple.score}."], True
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -244,7 +244,7 @@ def _choice(
 
     units = found.units
     scored = [
-        Scored(one.name, str(one.score), one.records, one.parameters, one.kept_bytes)
+        Scored(one.name, str(one.score), one.records, one.parameters, one.kept_bytes, one.speed)
         for one in found.entries
     ]
     columns, rows = table(scored, found.metric)
@@ -271,7 +271,7 @@ def _choice(
         title=f"Which unit suits {_data(tried, folder)}",
         advice=found.advice,
         best=units[0].name if units else "",
-        use=_use(found),
+        use=command_to_use(found),
         columns=columns,
         rows=rows,
         explained=_EXPLAINED[found.metric],
@@ -296,7 +296,7 @@ _EXPLAINED = {
 }
 
 
-def _use(found: "Verdict") -> str:
+def command_to_use(found: "Verdict") -> str:
     """The command by which the recommended unit reads other sequences."""
     if found.recommended is None:
         return ""

@@ -47,6 +47,7 @@ class Scored(NamedTuple):
     records: Sequence[Record]
     parameters: int
     kept_bytes: int
+    speed: float
 
 
 @dataclass(frozen=True)
@@ -87,10 +88,9 @@ def table(scored: Sequence[Scored], metric: str) -> tuple[tuple[str, ...], tuple
             continue
         recipe = one.records[0].settings.recipe
         seconds = [record.status.seconds for record in one.records]
-        steps = sum(record.status.step for record in one.records)
         cells = (
             one.score, f"{recipe.learning_rate:g}", duration(sum(seconds) / len(seconds)),
-            f"{rate(steps / sum(seconds))} steps/s" if sum(seconds) else "",
+            f"{rate(one.speed)} steps/s" if one.speed else "",
             str(len(one.records)), count(one.parameters), str(recipe.hidden_size),
             f"{one.kept_bytes / 2**20:.3g} MB",
         )  # fmt: skip

@@ -1,6 +1,7 @@
 """Which unit suits people's own sequences: intervals, baselines, equal terms, and the page."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from rda.choosing.statistics import difference, interval, per_piece, wilson
 from rda.choosing.terms import Terms
 from rda.choosing.verdict import entry_of, verdict
 from rda.cli import main
+from rda.commands.choosing import command_to_use
 from rda.sequences.dataset import Target, from_arrays
 from rda.sequences.stored import hold
 from rda.training.outcomes import Outcomes
@@ -178,6 +180,15 @@ def test_of_units_that_are_equally_good_the_quickest_is_recommended():
     assert verdict(None, "accuracy", [entry("simple", bad, ())], ()).recommended is None
 
 
+def test_the_command_that_uses_a_unit_names_its_run(tmp_path, monkeypatch):
+    monkeypatch.setenv("RDA_RUNS", str(tmp_path / "runs"))
+    for folder, place in ((tmp_path / "runs" / "a b", "'a b'"), (tmp_path / "c", tmp_path / "c")):
+        trained = entry("A", [1, 0], (SimpleNamespace(folder=folder),))
+        found = verdict(None, "accuracy", [trained], ())
+        assert command_to_use(found) == f"rda predict {place} --data FILE"
+    assert command_to_use(replace(found, recommended=None)) == ""
+
+
 def test_a_few_sequences_prove_little():
     """Three of eight are no proof, whatever a bootstrap says; eight of eight are."""
     right, fewer, wrong = [1] * 8, [1] * 5 + [0] * 3, [0] * 8
@@ -200,7 +211,7 @@ def test_the_command_compares_and_does_not_train_twice(tmp_path, capsys):
     line += ["--sizes", "8"]
     assert main(line) == 0
     said = " ".join(capsys.readouterr().out.split())
-    assert "best accuracy on the test part" in said
+    assert "has the best accuracy on the test part" in said
     needs_none = any(words in said for words in ("no recurrent unit is needed", "take that"))
     assert ("use it: rda predict " in said) != needs_none
     (run, *_) = (tmp_path / "runs").glob("sequences-*")
