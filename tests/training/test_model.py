@@ -10,6 +10,7 @@ from rda.tasks.copying import MultiCopy
 from rda.tasks.task import Source
 from rda.tasks.wikipedia import Wikipedia
 from rda.training.building import build_model, build_stepper
+from rda.training.model import aligned_product
 from rda.training.settings import RunSettings
 from rda.training.text_model import TextModel
 
@@ -90,3 +91,21 @@ def test_only_a_model_of_the_next_symbol_is_one_that_writes():
     stepper = build_stepper(RunSettings(task, "RWA", Recipe(hidden_size=4)), torch.device("cpu"))
     assert not isinstance(stepper.model, TextModel)
     assert stepper.model.readout.out_features == task.output_size
+
+
+@pytest.mark.parametrize("answers", [205, 208, 3])
+def test_columns_for_alignment_change_neither_answers_nor_gradients(answers):
+    torch.manual_seed(0)
+    layer = torch.nn.Linear(11, answers).double()
+    given = torch.randn(4, 5, 11, dtype=torch.float64, requires_grad=True)
+    leaves = [given, *layer.parameters()]
+    weights = torch.randn(4, 5, answers, dtype=torch.float64)
+    found = aligned_product(layer, given)
+    expected = layer(given)
+    # Products of other sizes may be summed in another order, in float64.
+    torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
+    for one, other in zip(
+        *(torch.autograd.grad((each * weights).sum(), leaves) for each in (found, expected)),
+        strict=True,
+    ):
+        torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-12)
