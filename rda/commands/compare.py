@@ -45,6 +45,7 @@ Examples:
   rda compare --data machines.csv                      which unit suits sequences of your own
 
 All that can be set about a task: rda compare TASK --help
+About sequences of your own:      rda compare sequences --help
 """
 
 

@@ -1,5 +1,6 @@
 """How good the model of a run is on other sequences: the score, then the page."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 PAGE = Path("evaluation.html")
 WORST = 20
 """Answers that the page lists."""
+SEEN = "The model was trained with this very data: expect less of it on other sequences."
 
 
 def score(run: str, data: str, runs: Path, device: str, page: Path) -> int:
@@ -26,17 +28,21 @@ def score(run: str, data: str, runs: Path, device: str, page: Path) -> int:
     from rda.choosing.verdict import entry_of
     from rda.files import write_atomically
     from rda.report.evaluation import render_evaluation
+    from rda.sequences.stored import digest
     from rda.training.outcomes import outcomes_on
 
     model = load_own_model(run, runs, device)
     told = model.understanding
     with as_usage_errors():
-        sequences = told.aligned(model.read(data, with_answers=True))
+        read = model.read(data, with_answers=True)
+        sequences = told.aligned(read)
         outcomes = outcomes_on(model, sequences)
     if not len(outcomes.true):
         raise UsageError(f"{data} has no answer to compare with")
     entry = entry_of(run, [outcomes], bool(told.classes))
     found = _evaluation(model, sequences, entry, data)
+    if digest(read) == model.facts.get("sha256"):
+        found = replace(found, headline=f"{found.headline} {SEEN}")
     console = Console()
     console.print(found.headline, markup=False, highlight=False, soft_wrap=True)
     try:

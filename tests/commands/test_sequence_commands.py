@@ -11,6 +11,7 @@ from made_data import waves, write_csv
 from rda.analysis.inspection import read
 from rda.analysis.looking import inspect_row
 from rda.cli import main
+from rda.commands.scoring import SEEN
 from rda.sequences import SequencesError
 from rda.training.intervals import backtest_of, intervals_of
 from rda.training.record import Record
@@ -54,6 +55,17 @@ def test_a_model_is_scored_on_other_data(folder, capsys):
     text = page.read_text()
     for words in ("RDA-exp-tanh on other.csv", "Which classes are taken for which", "fast", "slow"):
         assert words in text
+    assert SEEN not in told
+    assert SEEN not in text
+
+
+@pytest.mark.parametrize(("name", "data"), [("label", "train.csv"), ("series", "series.csv")])
+def test_a_score_on_the_training_data_says_so(name, data, folder, capsys, tmp_path):
+    page = tmp_path / "page.html"
+    line = ["evaluate", name, "--data", str(folder / data), "--page", str(page)]
+    assert run(folder, *line) == 0
+    assert SEEN in " ".join(capsys.readouterr().out.split())
+    assert SEEN in page.read_text()
 
 
 def test_classes_that_training_has_not_seen_count_as_wrong(folder, capsys, tmp_path):
