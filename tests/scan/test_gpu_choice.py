@@ -94,6 +94,13 @@ def test_the_quickest_engine_by_size(h200, monkeypatch, precision, units, batch,
     assert quickest(layer(precision, units, batch)) == engine
 
 
+@pytest.mark.parametrize(("units", "most"), [(256, 1024), (257, 336), (384, 336), (512, 280)])
+def test_in_float32_clusters_are_quickest_up_to_some_rows(h200, monkeypatch, units, most):
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
+    assert quickest(layer("fp32", units, most)) == "cuda"
+    assert quickest(layer("fp32", units, most + 1)) == "graph"
+
+
 def test_four_gates_leave_room_for_fewer_units(h200, monkeypatch):
     monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", True)
     for gates, largest in ((2, 112), (3, 112), (4, 96)):

@@ -17,7 +17,7 @@ queue, one batched matmul does not."""
 
 MOST_ROWS = {
     "tf32": {4: 2048, 8: 1024, 12: 384, 16: 192},
-    "fp32": {4: 2048, 8: 1024},
+    "fp32": {4: 2048, 8: 1024, 12: 336, 16: 280},
     "bf16": {4: 2048, 8: 1024, 12: 256, 16: 192},
 }
 """By precision and blocks of a cluster: the largest batch size for which `cuda` is faster than

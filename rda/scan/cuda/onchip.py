@@ -6,8 +6,8 @@ from typing import Final
 from rda.scan.cuda import launching
 from rda.scan.cuda.launching import Layer, Pass
 
-LARGEST = {"tf32": 512, "fp32": 256, "bf16": 512}
-"""Most units whose recurrent weights fit the registers of a cluster, by precision."""
+LARGEST = 512
+"""Most units whose recurrent weights fit the registers of a cluster."""
 FEW_ROWS, MANY_ROWS = 8, 16
 """Batch rows of a cluster; a block has a warp of 32 threads for each."""
 MANY_ROWS_CLUSTER = 8
@@ -23,12 +23,9 @@ def obstacle(layer: Layer) -> str | None:
     """Why the kernel cannot serve a layer, or None."""
     if common := launching.obstacle(layer, 9, "clusters of thread blocks"):
         return common
-    units, precision = layer.units, layer.precision
-    if units > LARGEST[precision]:
-        return (
-            f"it holds {LARGEST[precision]} units on chip in {precision}, "
-            f"and this layer has {units}"
-        )
+    units = layer.units
+    if units > LARGEST:
+        return f"it holds {LARGEST} units on chip, and this layer has {units}"
     if cluster_size(units) > 8:
         major, minor = launching.capability(layer.device)
         if major >= 12:
