@@ -239,6 +239,19 @@ class _Baseline(nn.RNNBase):
             return name
         return "cuDNN" if input.is_cuda and torch.backends.cudnn.enabled else "torch.nn"
 
+    def first_call(self, sequence: Tensor, state: Any = None) -> Call:
+        """What the first direction of the first layer does with a (time, batch, features) sequence.
+
+        The state is what users carry.
+        """
+        states = self._states(state)
+        if state is None and self.learn_initial_state:
+            input = sequence.transpose(0, 1) if self.batch_first else sequence
+            states = self._learned_start(input)
+        weights = self._stored(self.all_weights[0])
+        start = tuple(in_dtype(part[0], state_dtype(sequence.dtype)) for part in states)
+        return Call(self._definition, self._key, sequence, weights, start, None, False)
+
     def _check(self, input: Tensor, states: list[Tensor], sizes: Tensor | None = None) -> None:
         """The checks of nn.LSTM, and those that it leaves to cuDNN."""
         self.check_input(input, sizes)

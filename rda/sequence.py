@@ -227,11 +227,18 @@ class SequenceLayer(UnitModule):
     def engine_for(self, input: Tensor) -> str:
         """The name of the engine that runs this layer on such a batch."""
         sequence = input.transpose(0, 1) if self.batch_first else input
-        unit, key = self._definition()
-        weights = self._group(self._suffixes[0], unit)
         sequence = in_dtype(sequence, compute_dtype(input, self.weight_ih_l0))
-        call = Call(unit, key, sequence, weights, (), None, False)
-        return choose(self.engine, Work.of(call))
+        return choose(self.engine, Work.of(self.first_call(sequence)))
+
+    def first_call(self, sequence: Tensor, state: Any = None) -> Call:
+        """What the first direction of the first layer does with a (time, batch, features) sequence.
+
+        The state is what users carry.
+        """
+        unit, key = self._definition()
+        batch, weights = sequence.shape[1], self._group(self._suffixes[0], unit)
+        start = self._start(self._checked(state, sequence, batch), batch, sequence.dtype)[0]
+        return Call(unit, key, sequence, weights, start, None, False)
 
     def _learned_start(self, batch: int, dtype: torch.dtype) -> Parts:
         shape = (len(self._suffixes), batch, self.hidden_size)

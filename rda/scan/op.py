@@ -46,7 +46,7 @@ def scan(call: Call, engine: str, precision: Precision) -> tuple[Tensor, ...]:
 
 def run_forward(call: Call, engine: str, precision: Precision, keep: bool) -> list[Tensor]:
     """The output, the final state, and what is kept for the backward pass."""
-    kernel, ready = _ready(call, engine, precision)
+    kernel, ready = prepared(call, engine, precision)
     results = kernel.forward(ready, keep)
     output = results.output
     kept = [*results.sequences, *results.saved]
@@ -65,7 +65,7 @@ def run_backward(
     needs_input: bool,
 ) -> list[Tensor | None]:
     """The gradients of `call.tensors`. `kept` is the output and all that was kept beside it."""
-    kernel, ready = _ready(call, engine, precision)
+    kernel, ready = prepared(call, engine, precision)
     of, weights, reverse = kernel.of, ready.weights, call.reverse
     output, *others = kept if kept[0].dtype == ready.input.dtype else kept[1:]
     sequences = len(of.kept.sequences)
@@ -97,7 +97,7 @@ def run_backward(
     return [d_input, d_weight, d_bias, reordered(d_recurrent, h_order, 0), *d_start, *d_own]
 
 
-def _ready(call: Call, engine: str, precision: Precision) -> tuple[Kernel, Call]:
+def prepared(call: Call, engine: str, precision: Precision) -> tuple[Kernel, Call]:
     """The kernel, and the call as it takes it: in memory, in its dtype and order of gates."""
     wide = state_dtype(call.input.dtype)
     dtype = stored_dtype(precision, wide)

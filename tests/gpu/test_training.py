@@ -8,14 +8,18 @@ import torch
 
 from rda.labels import COMPARED
 from rda.settings import Limits, Recipe
+from rda.tasks.vocabulary import Vocabulary
 from rda.training import running
 from rda.training.building import build_stepper
 from rda.training.listening import Quiet
 from rda.training.loop import run_training
+from rda.training.one_step import one_step
+from rda.training.precision import matmul_precision
 from rda.training.record import Record
 from rda.training.run import Run
 from rda.training.settings import small_settings, with_changes
 from rda.training.status import FAILED, FINISHED
+from rda.training.text_model import TextModel
 
 
 def run_once(folder, settings, prepare=None):
@@ -149,3 +153,20 @@ def test_a_step_that_is_skipped_changes_nothing_and_the_next_one_does():
     same = [step for step in range(2, 10) if torch.equal(weights[step - 1], weights[step - 2])]
     assert same == [2, 7]
     assert [row.culprit for row in stepper.fetch()].count(None) == 7
+
+
+@pytest.mark.parametrize("unit", COMPARED)
+@pytest.mark.parametrize("goes_on", [False, True])
+def test_a_symbol_at_a_time_is_what_the_model_computes(unit, goes_on):
+    torch.manual_seed(3)
+    vocabulary = Vocabulary("bytes", tuple(range(256)), has_unknown=False)
+    model = TextModel(unit, 300, vocabulary=vocabulary, embedding_size=20).cuda().eval()
+    symbols = torch.randint(256, (40, 1), device="cuda")
+    with torch.inference_mode(), matmul_precision("float32"):
+        state = model(symbols)[1] if goes_on else None
+        expected, _ = model(symbols, state)
+        step = one_step(model, state)
+        found = torch.stack([step(int(number)).clone() for number in symbols])
+    # Sums of 300 products, in another order, over 40 steps.
+    size = float(expected.abs().max())
+    torch.testing.assert_close(found, expected[:, 0], rtol=0.0, atol=1e-4 * size)

@@ -14,6 +14,7 @@ from rda.labels import COMPARED
 from rda.tasks.text import Text
 from rda.tasks.vocabulary import Vocabulary
 from rda.training import checkpoint
+from rda.training.one_step import one_step
 from rda.training.reading import read_text
 from rda.training.record import CHECKPOINTS, MODEL, SAMPLES
 from rda.training.status import RecordError
@@ -61,6 +62,18 @@ def test_writing_is_what_the_model_predicts_step_by_step(unit, embedding_size):
             prediction, _ = model(torch.cat((symbols, torch.tensor(expected).long().view(-1, 1))))
             expected.append(1 + int(prediction[-1, 0, 1:].argmax()))
     assert written == model.vocabulary.decode(expected).decode()
+
+
+@pytest.mark.parametrize("unit", COMPARED)
+def test_writing_begins_with_the_state_that_was_learned(unit):
+    torch.manual_seed(3)
+    vocabulary = Vocabulary("bytes", KINDS["bytes"], has_unknown=False)
+    options = {"learn_initial_state": True, "initial_state_deviation": 2.0}
+    model = TextModel(unit, 12, vocabulary=vocabulary, embedding_size=5, **options).eval()
+    with torch.inference_mode():
+        logits = one_step(model)(65)
+        expected, _ = model(torch.tensor([[65]]))
+    torch.testing.assert_close(logits, expected[0, 0])
 
 
 @pytest.mark.parametrize("kind", KINDS)
