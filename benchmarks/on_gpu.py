@@ -85,7 +85,7 @@ WHOLE = Plan(
     main=(
         Comparison(
             Case(250, 100, 1000, 10),
-            {"fp32": (*LAYERS, *LOOPS), "tf32": LAYERS, "bf16": FEW, "fp16": FEW[:2]},
+            {"fp32": (*LAYERS, *LOOPS), "tf32": LAYERS, "bf16": LAYERS, "fp16": FEW[:2]},
         ),
         # At multiples of 32 in half precision cuDNN also keeps the LSTM's weights on chip.
         Comparison(
