@@ -33,6 +33,7 @@ AUTOCAST = "autocast"
 SIZES: dict[str, dict[Case, Sequence[str]]] = {
     "cuda": {
         Case(250, 100, 1000, 10): ("fp32", "tf32", "bf16", AUTOCAST),
+        Case(320, 100, 784, 64): ("fp32", "tf32"),
         Case(1800, 128, 250, 64): ("tf32", "bf16", AUTOCAST),
     },
     "cpu": {Case(128, 32, 100, 64): ("fp32",), Case(250, 100, 100, 64): ("fp32",)},
