@@ -94,7 +94,9 @@ def test_the_quickest_engine_by_size(h200, monkeypatch, precision, units, batch,
     assert quickest(layer(precision, units, batch)) == engine
 
 
-@pytest.mark.parametrize(("units", "most"), [(256, 1024), (257, 336), (384, 336), (512, 280)])
+@pytest.mark.parametrize(
+    ("units", "most"), [(256, 1024), (257, 392), (384, 392), (400, 280), (512, 392)]
+)
 def test_in_float32_clusters_are_quickest_up_to_some_rows(h200, monkeypatch, units, most):
     monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
     assert quickest(layer("fp32", units, most)) == "cuda"

@@ -16,12 +16,12 @@ MOST_ROWS_WITHOUT_CLUSTERS = 2048
 queue, one batched matmul does not."""
 
 MOST_ROWS = {
-    "tf32": {4: 2048, 8: 1024, 12: 384, 16: 192},
-    "fp32": {4: 2048, 8: 1024, 12: 336, 16: 280},
-    "bf16": {4: 2048, 8: 1024, 12: 256, 16: 192},
+    "tf32": {128: 2048, 256: 1024, 384: 384, 512: 192},
+    "fp32": {128: 2048, 256: 1024, 384: 392, 448: 280, 512: 392},
+    "bf16": {128: 2048, 256: 1024, 384: 256, 512: 192},
 }
-"""By precision and blocks of a cluster: the largest batch size for which `cuda` is faster than
-`graph` (benchmarks/README.md)."""
+"""By precision and units: the largest batch size for which `cuda` is faster than `graph`
+(benchmarks/README.md). A cluster takes as long for 400 units as for 512, and `graph` does not."""
 
 BLOCKS_BESIDE_GRID, QUICKER_ON_GRID = 8, range(65, 129)
 """If a cluster needs more than this many blocks, `grid` is faster than `cuda` for batch sizes in
@@ -51,10 +51,9 @@ def block_is_slower(layer: Layer) -> str | None:
 
 def cluster_is_slower(layer: Layer) -> str | None:
     """The same of `cuda`."""
-    blocks = onchip.cluster_size(layer.units)
-    if layer.batch > _most_rows(MOST_ROWS[layer.precision], blocks):
+    if layer.batch > _most_rows(MOST_ROWS[layer.precision], layer.units):
         return _faster(layer, "graph")
-    if blocks <= BLOCKS_BESIDE_GRID or layer.batch not in QUICKER_ON_GRID:
+    if onchip.cluster_size(layer.units) <= BLOCKS_BESIDE_GRID or layer.batch not in QUICKER_ON_GRID:
         return None
     if grid.obstacle(layer) is not None:
         return None
