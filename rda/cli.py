@@ -4,6 +4,7 @@ import argparse
 import os
 import shlex
 import sys
+import warnings
 from contextlib import suppress
 from importlib import import_module
 from io import TextIOWrapper
@@ -62,7 +63,10 @@ def main(arguments: list[str] | None = None) -> int:
     """Run one command line; returns its exit code."""
     given = sys.argv[1:] if arguments is None else list(arguments)
     try:
-        return _run(given)
+        with warnings.catch_warnings():
+            # Without the place in our source that it came from.
+            warnings.showwarning = lambda message, *_: print(f"rda: {message}", file=sys.stderr)
+            return _run(given)
     except SystemExit as exit:  # help was printed, or rich found that nobody reads any more
         if exit.code:
             _stop_printing()

@@ -4,7 +4,7 @@
 """
 
 from rda.settings import Goal, Limits, Recipe
-from rda.tasks.registry import TaskError, all_tasks, find_task, register
+from rda.tasks.registry import TaskError, TaskWarning, all_tasks, find_task, register
 from rda.tasks.task import Batch, Part, Preset, Source, Task, bits
 
 __all__ = [
@@ -17,6 +17,7 @@ __all__ = [
     "Source",
     "Task",
     "TaskError",
+    "TaskWarning",
     "all_tasks",
     "bits",
     "find_task",

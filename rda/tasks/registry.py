@@ -39,12 +39,18 @@ RESERVED = {
 
 _tasks: dict[str, type[Task]] = {}
 _loaded: set[str] = set()
+_unusable: dict[str, str] = {}
+"""What is said of each place of $RDA_TASKS, and of each task, that cannot be used."""
 
 AnyTask = TypeVar("AnyTask", bound=type[Task])
 
 
 class TaskError(ValueError):
     """A task that cannot be used, and why."""
+
+
+class TaskWarning(UserWarning):
+    """A place of tasks cannot be used; others can."""
 
 
 def register(task: AnyTask) -> AnyTask:
@@ -60,17 +66,47 @@ def register(task: AnyTask) -> AnyTask:
 def all_tasks() -> dict[str, type[Task]]:
     """Every task by name: those of this folder by file name, then the others as they came."""
     _load_all()
-    ours = {name: task for name, task in _tasks.items() if task.__module__.startswith("rda.tasks.")}
+    ours = {name: task for name, task in _tasks.items() if is_of_package(task)}
+    others = {name: task for name, task in _tasks.items() if name not in ours}
     by_file = sorted(ours.items(), key=lambda item: item[1].__module__)
-    return {**dict(by_file), **_tasks}
+    return {**dict(by_file), **{name: task for name, task in others.items() if _has_sizes(task)}}
+
+
+def is_of_package(task: type[Task]) -> bool:
+    """Whether it is one of this folder's."""
+    return task.__module__.startswith("rda.tasks.")
+
+
+def _has_sizes(task: type[Task]) -> bool:
+    """Whether a person's task can be made in both sizes. One that cannot is told, and left out."""
+    for size in ("full", "small"):
+        try:
+            getattr(task, size)()
+        except Exception as error:
+            _tell(
+                task.name,
+                f"task {task.name!r} cannot be used: {task.__qualname__}.{size}() raised "
+                f"{type(error).__name__}: {error} (a setting has a type: `length: int = 20`)",
+            )
+            return False
+    _unusable.pop(task.name, None)
+    return True
+
+
+def _tell(what: str, why: str) -> None:
+    """Warn of what cannot be used, again only where another mistake is found in it."""
+    if _unusable.get(what) != why:
+        _unusable[what] = why
+        warnings.warn(why, TaskWarning, stacklevel=2)
 
 
 def find_task(name: str) -> type[Task]:
     """The task of this name; a ValueError with the nearest name where there is none."""
     tasks = all_tasks()
     if name not in tasks:
-        hint = f"; a task of your own is found through ${VARIABLE}"
-        raise TaskError(unknown_name("task", name, tasks) + hint)
+        hint = f"a task of your own is found through ${VARIABLE}"
+        hint = ", and ".join((hint, *_unusable.values()))
+        raise TaskError(f"{unknown_name('task', name, tasks)}; {hint}")
     return tasks[name]
 
 
@@ -90,7 +126,8 @@ def _load_entry_points() -> None:
         try:
             point.load()
         except Exception as error:  # someone else's package must not stop ours
-            warnings.warn(f"the tasks of {point.value} cannot be used: {error}", stacklevel=2)
+            said = f"the tasks of {point.value} cannot be used: {error}"
+            warnings.warn(said, TaskWarning, stacklevel=2)
 
 
 def _load_place(place: str) -> None:
@@ -101,12 +138,17 @@ def _load_place(place: str) -> None:
     try:
         if path is None:
             importlib.import_module(place)
-        else:
+        elif path.is_file():
             _load_file(path)
-    except Exception as error:
-        reason = f"{type(error).__name__}: {error}".splitlines()[0]
-        raise TaskError(f"{place} of ${VARIABLE} cannot be used: {reason}") from error
-    _loaded.add(key)
+        else:
+            raise TaskError(f"there is no file {path}")
+    except Exception as error:  # other tasks work nevertheless
+        kind = "" if isinstance(error, TaskError) else f"{type(error).__name__}: "
+        reason = f"{kind}{error}".splitlines()[0]
+        _tell(key, f"{place} of ${VARIABLE} cannot be used: {reason}")
+    else:
+        _loaded.add(key)
+        _unusable.pop(key, None)
 
 
 def _load_file(path: Path) -> None:

@@ -8,6 +8,8 @@ import torch
 
 from rda.sequences.understanding import Understanding
 from rda.tasks import Source
+from rda.tasks.first_batch import check_first_batch
+from rda.tasks.registry import is_of_package
 from rda.tasks.streams import Streams
 from rda.tasks.vocabulary import Vocabulary
 from rda.training.model import SequenceModel
@@ -36,6 +38,8 @@ def build_stepper(
     recipe = settings.recipe
     source = settings.task.open(device, files)
     source.check(recipe)
+    if type(source) is Source and not is_of_package(type(settings.task)):
+        check_first_batch(settings.task, device)
     with _drawing, torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed_from("weights", recipe.seed))
         sizes = source.input_size, source.output_size

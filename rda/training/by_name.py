@@ -96,6 +96,10 @@ def watched(settings: RunSettings, progress: bool) -> Iterator[Listener | None]:
 def _settings(task: str | Task, unit: str, small: bool, changes: dict[str, Any]) -> RunSettings:
     if isinstance(task, str):
         return settings_for(task, unit, small, changes)
+    if not isinstance(task, Task):
+        hint = f", such as {task.__qualname__}()" if isinstance(task, type) else ""
+        got = f"the class {task.__qualname__}" if isinstance(task, type) else type(task).__name__
+        raise TypeError(f"task should be the name of a task or a task{hint}, got {got}")
     if small:
         raise ValueError("small goes with the name of a task, not with a task of your own sizes")
     preset = task.suited(changes) or replace(task.full(), task=task)

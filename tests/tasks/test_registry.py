@@ -9,7 +9,17 @@ from typing import Literal
 
 import pytest
 
-from rda.tasks import Batch, Goal, Task, TaskError, all_tasks, find_task, register, registry
+from rda.tasks import (
+    Batch,
+    Goal,
+    Task,
+    TaskError,
+    TaskWarning,
+    all_tasks,
+    find_task,
+    register,
+    registry,
+)
 from rda.training.settings import default_name, full_settings, with_changes
 
 BUILT_IN = [
@@ -36,6 +46,7 @@ def _as_it_was(monkeypatch):
     monkeypatch.delenv("RDA_TASKS", raising=False)
     monkeypatch.setattr(registry, "_tasks", all_tasks())
     monkeypatch.setattr(registry, "_loaded", set(registry._loaded))
+    monkeypatch.setattr(registry, "_unusable", {})
 
 
 def test_the_tasks_of_this_folder_come_first_and_need_no_torch():
@@ -78,10 +89,17 @@ def test_a_file_and_a_module_are_found_through_the_environment(tmp_path, monkeyp
 def test_a_file_that_cannot_be_used_is_named_with_the_reason(tmp_path, monkeypatch, content, said):
     (tmp_path / "own.py").write_text(content)
     monkeypatch.setenv("RDA_TASKS", str(tmp_path / "own.py"))
-    with pytest.raises(TaskError, match=r"own\.py of \$RDA_TASKS cannot be used") as caught:
-        all_tasks()
-    assert said in str(caught.value)
-    assert "\n" not in str(caught.value)
+    with pytest.warns(TaskWarning, match=r"own\.py of \$RDA_TASKS cannot be used") as caught:
+        tasks = all_tasks()
+    assert {"copy", "multicopy"} <= tasks.keys()
+    (told,) = caught
+    assert said in str(told.message)
+    assert "\n" not in str(told.message)
+    all_tasks()  # told once, and again where it is asked for
+    with pytest.raises(
+        TaskError, match=r"unknown task 'own'.*own\.py of \$RDA_TASKS cannot be used"
+    ):
+        find_task("own")
 
 
 def test_a_file_that_is_also_imported_is_one_task(tmp_path, monkeypatch):
@@ -95,8 +113,19 @@ def test_a_file_that_is_also_imported_is_one_task(tmp_path, monkeypatch):
 
 def test_a_file_that_is_not_there_is_named(monkeypatch):
     monkeypatch.setenv("RDA_TASKS", "nowhere/own.py")
-    with pytest.raises(TaskError, match=r"nowhere/own\.py"):
+    with pytest.warns(TaskWarning, match=r"nowhere/own\.py.*: there is no file .*own\.py"):
         all_tasks()
+
+
+def test_a_task_that_cannot_be_made_does_not_stop_the_others(tmp_path, monkeypatch):
+    small = "    @classmethod\n    def small(cls):\n        return Preset(cls(size=2))\n"
+    slip = OWN.replace("size: int = 3", "size = 3").replace("Batch, Task", "Preset, Task") + small
+    (tmp_path / "slip.py").write_text(slip)
+    monkeypatch.setenv("RDA_TASKS", str(tmp_path / "slip.py"))
+    with pytest.warns(TaskWarning, match=r"task 'own' cannot be used.*'size'.*`length: int = 20`"):
+        tasks = all_tasks()
+    assert "copy" in tasks
+    assert "own" not in tasks
 
 
 def test_an_installed_package_brings_tasks_along(tmp_path, monkeypatch):
