@@ -153,13 +153,26 @@ class _Baseline(nn.RNNBase):
         return list(hx)
 
     def _ragged(self, input: Tensor, hx: Any, lengths: Tensor) -> Any:
-        """Rows of different lengths in torch's implementation."""
+        """Rows of different lengths in torch's implementation.
+
+        It takes no row without steps: such a row runs for a step, which then counts for nothing.
+        """
         check_lengths(lengths, input.transpose(0, 1) if self.batch_first else input)
+        if not len(lengths):
+            return self._torch.forward(self, input, hx)
         steps = input.shape[1 if self.batch_first else 0]
-        packed = pack_padded_sequence(input, lengths.cpu(), self.batch_first, enforce_sorted=False)
+        counts = lengths.cpu().clamp(min=1)
+        packed = pack_padded_sequence(input, counts, self.batch_first, enforce_sorted=False)
         output, final = self._torch.forward(self, packed, hx)
         padded, _ = pad_packed_sequence(output, self.batch_first, total_length=steps)
-        return padded, final
+        if bool((lengths > 0).all()):
+            return padded, final
+        empty = (lengths == 0).to(padded.device)[:, None]
+        rows = empty[:, None] if self.batch_first else empty
+        finals = [final] if isinstance(final, Tensor) else final
+        starts = self._states(hx) or [torch.zeros_like(part) for part in finals]
+        finals = [torch.where(empty, *pair) for pair in zip(starts, finals, strict=True)]
+        return padded.masked_fill(rows, 0.0), _packed(finals)
 
     def _forward_packed(self, input: PackedSequence, states: list[Tensor], name: str) -> Any:
         packing = Packing(input, type(self).__name__)

@@ -34,9 +34,7 @@ def baselines_of(source: SequenceSource) -> dict[str, Outcomes]:
 def _answered(source: SequenceSource, predicted: Numbers) -> Outcomes:
     """With one answer for each sequence of the test part, or one for all."""
     true, piece = _true(source)
-    return Outcomes(
-        true, np.broadcast_to(predicted, (len(true),)) if predicted.ndim == 0 else predicted, piece
-    )
+    return joined([true], [np.broadcast_to(predicted, true.shape)], [piece])
 
 
 def _true(source: SequenceSource) -> tuple[Numbers, Counts]:

@@ -109,10 +109,9 @@ class SequenceForecaster(SequenceEstimator):
             return float(r2_score(*both))
         series = self._read(_Form(X).as_several(X))
         true, predicted = _within(series, self.model_.predict(series))
-        scores = [
-            r2_score(true[there, i], predicted[there, i])
-            for i, there in enumerate(np.isfinite(true).T)
-        ]
+        # Before the first value of a series there is no forecast.
+        known = np.isfinite(true) & np.isfinite(predicted)
+        scores = [r2_score(true[there, i], predicted[there, i]) for i, there in enumerate(known.T)]
         return float(np.mean(scores))
 
     def _ahead(self, series: Sequences, wanted: int) -> NDArray[np.float64]:

@@ -17,7 +17,7 @@ from rda.cli import main
 from rda.commands.choosing import command_to_use
 from rda.sequences.dataset import Target, from_arrays
 from rda.sequences.stored import hold
-from rda.training.outcomes import Outcomes
+from rda.training.outcomes import Outcomes, joined
 from rda.training.record import Record
 from rda.training.settings import settings_for
 
@@ -27,6 +27,19 @@ CPU = torch.device("cpu")
 def source_of(sequences, **changes):
     changes = {"data": hold(sequences), "steps": 10, **changes}
     return settings_for("sequences", "RWA", False, changes).task.open(CPU)
+
+
+@pytest.mark.parametrize("count", [60, 300])
+def test_a_unit_that_answers_as_a_baseline_does_differs_from_it_by_nothing(count):
+    generator = np.random.default_rng(0)
+    sequences = [generator.normal(size=(8, 1)) for _ in range(count)]
+    answers = np.array([one.mean() for one in sequences])
+    answers[generator.random(count) < 0.35] = np.nan
+    baselines = baselines_of(source_of(from_arrays(sequences, answers), steps=10))
+    for found in baselines.values():
+        same = joined([found.true], [found.predicted], [found.piece])
+        one, other = (entry_of(name, [each], False) for name, each in (("a", same), ("b", found)))
+        assert difference(one.results, other.results) == (0.0, 0.0, 0.0)
 
 
 class TestStatistics:

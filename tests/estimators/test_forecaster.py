@@ -47,6 +47,12 @@ def test_a_better_forecast_has_a_better_score(series):
     assert long.score(series, exact) == 1.0
 
 
+def test_a_series_that_begins_with_missing_values_has_a_score(series):
+    late = series.copy()
+    late[:3] = np.nan
+    assert SequenceForecaster(horizon=2, **SMALL).fit(late).score(late) > 0.9
+
+
 def test_a_grid_is_searched_over_several_series(series):
     several = [series[start:] for start in range(0, 40, 10)]
     forecaster = SequenceForecaster(hidden_size=4, steps=5, random_state=0)

@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import nn
 
+import rda
 from rda.baselines import GRU, LSTM
 
 PAIRS = {"LSTM": (LSTM, nn.LSTM), "GRU": (GRU, nn.GRU)}
@@ -129,6 +130,28 @@ def test_packed_and_ragged_sequences(name, bidirectional):
     torch.testing.assert_close(padded, again, rtol=0, atol=1e-12)
     for state in (final, also_final):
         torch.testing.assert_close(parts(state), parts(last), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", PAIRS)
+@pytest.mark.parametrize("batch_first", [False, True])
+@pytest.mark.parametrize("has_start", [False, True])
+def test_rows_without_steps_in_torch_s_own_too(name, batch_first, has_start):
+    torch.manual_seed(0)
+    options = {"num_layers": 2, "bidirectional": True, "batch_first": batch_first}
+    layer, torchs = (
+        rda.build(name, 6, 4, **options, learn_initial_state=True, engine=engine).double()
+        for engine in ("cpu", "torch")
+    )
+    torchs.load_state_dict(layer.state_dict())
+    x, lengths = torch.randn(5, 3, 6, dtype=torch.float64), torch.tensor([3, 0, 5])
+    x = x.transpose(0, 1).contiguous() if batch_first else x
+    start = torch.randn(2, 4, 3, 4, dtype=torch.float64)
+    given = None if not has_start else start[0] if name == "GRU" else tuple(start)
+    found, expected = (each(x, given, lengths=lengths) for each in (torchs, layer))
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
+    nobody, no_lengths = torch.zeros(5, 0, 6, dtype=torch.float64), lengths[:0]
+    nobody = nobody.transpose(0, 1) if batch_first else nobody
+    assert torchs(nobody, lengths=no_lengths)[0].numel() == 0
 
 
 @pytest.mark.parametrize("name", PAIRS)
