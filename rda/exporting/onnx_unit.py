@@ -84,7 +84,7 @@ class UnitWriter:
         names: dict[Expression, str] = dict(zip(traced.before.values(), state, strict=True))
         own = zip(traced.weights.values(), weights.of_units, strict=True)
         names |= {each: graph.constant(weight) for each, weight in own}
-        (h,) = self._computed(graph, [as_number(self.of.start_hidden)], names)
+        (h,) = self._computed(graph, [as_number(self.of.traced.start_hidden)], names)
         recurrent = _ordered(weights.recurrent, self.hidden_size, self.of.orders[1])
         product = graph.add("MatMul", h, graph.constant(recurrent.t()))
         gates = self._gates(graph, x, product)

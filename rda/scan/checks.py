@@ -81,7 +81,8 @@ def check_state(state: object, unit: Unit, input: Tensor, units: int) -> None:
     assert isinstance(state, tuple)
     names = [part.name for part in unit.parts]
     if len(state) != len(names):
-        wanted = f"{_counted(len(names))} ({', '.join(names)})"
+        count = {1: "one tensor", 2: "two tensors"}.get(len(names), f"{len(names)} tensors")
+        wanted = f"{count} ({', '.join(names)})"
         raise RuntimeError(f"state should be {wanted}, got a tuple of {len(state)}")
     for name, part in zip(names, state, strict=True):
         check_type(f"state.{name}", part, Tensor)
@@ -91,10 +92,6 @@ def check_state(state: object, unit: Unit, input: Tensor, units: int) -> None:
             raise ValueError(f"state.{name} should be {dtype}, got {part.dtype}")
         if part.device != input.device:
             raise RuntimeError(f"state.{name} should be on {input.device}, found on {part.device}")
-
-
-def _counted(tensors: int) -> str:
-    return {1: "one tensor", 2: "two tensors"}.get(tensors, f"{tensors} tensors")
 
 
 def check_lengths(lengths: Tensor, input: Tensor) -> None:

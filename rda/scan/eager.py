@@ -48,13 +48,10 @@ class Eager:
             values: dict[Expression, Tensor] = dict(zip(of.gate_expressions, gates, strict=True))
             values |= constants | dict(zip(traced.before.values(), state, strict=True))
             found = [nothing + each for each in evaluate(results, values)]
-            stepped, (new_h, o), values_kept = (
-                found[: len(state)], found[len(state) : len(state) + 2], found[len(state) + 2 :],
-            )  # fmt: skip
+            stepped, (new_h, o, *values_kept) = found[: len(state)], found[len(state) :]
             if going_on is not None:
-                stepped = [
-                    torch.where(going_on[t], *pair) for pair in zip(stepped, state, strict=True)
-                ]
+                pairs = zip(stepped, state, strict=True)
+                stepped = [torch.where(going_on[t], *pair) for pair in pairs]
                 new_h = torch.where(going_on[t], new_h, h)
                 o = torch.where(going_on[t], o, 0.0)
             state, h, output[t] = stepped, new_h, o
@@ -131,10 +128,9 @@ class Eager:
 
     def _sequences(self, sequences: list[Tensor], output: Tensor) -> list[tuple[str, Tensor]]:
         """The parts of the state that are known at every step, by name."""
-        traced = self.of.traced
-        known = list(zip(self.of.kept.sequences, sequences, strict=True))
-        known += [(name, output) for name, part in traced.after.items() if part is traced.output]
-        return known
+        traced, kept = self.of.traced, zip(self.of.kept.sequences, sequences, strict=True)
+        same = [name for name, part in traced.after.items() if part is traced.output]
+        return [*kept, *((name, output) for name in same)]
 
     @staticmethod
     def _before(

@@ -16,6 +16,7 @@ from rda.scan.again import gradients_again
 from rda.scan.engines import ENGINES
 from rda.scan.passes import Call, Kernel, Results, Weights
 from rda.scan.products import in_memory, projection_gradients, recurrent_gradient
+from rda.scan.ragged import running
 from rda.scan.tracing import is_batched, is_differentiated, is_plain, is_traced_for_later
 from rda.units.known import derived, find
 
@@ -66,7 +67,7 @@ def run_backward(
 ) -> list[Tensor | None]:
     """The gradients of `call.tensors`. `kept` is the output and all that was kept beside it."""
     kernel, ready = prepared(call, engine, precision)
-    of, weights, reverse = kernel.of, ready.weights, call.reverse
+    of, weights, lengths, reverse = kernel.of, ready.weights, ready.lengths, call.reverse
     output, *others = kept if kept[0].dtype == ready.input.dtype else kept[1:]
     sequences = len(of.kept.sequences)
     results = Results(output, [], others[:sequences], others[sequences:])
@@ -79,10 +80,12 @@ def run_backward(
     d_x = d_blocks[..., : of_x * units]
     d_gates = d_blocks[..., x_only * units : (x_only + of_h) * units]
     h = of.hidden_of(output, results.sequences) if len(output) > 1 else output
+    if lengths is not None and not any(h is each for each in (output, *results.sequences)):
+        h = h.masked_fill(~running(lengths, h), 0.0)  # those are zero beyond a row's end
     h0 = of.first_hidden(ready.starts, output[0])
     x_order, h_order = of.definition_orders
     with ENGINES[engine].products(precision):
-        d_recurrent = recurrent_gradient(d_gates, h, h0, ready.lengths, reverse)
+        d_recurrent = recurrent_gradient(d_gates, h, h0, lengths, reverse)
         d_weight = d_bias = None
         if weights.input is None:
             d_input: Tensor | None = reordered(d_x, x_order, -1).contiguous()

@@ -37,7 +37,7 @@ def _log_sigmoid(printer: Printer, of: Expression) -> str:
 
 def _log_softplus(printer: Printer, of: Expression) -> str:
     x, up = printer.names[of.arguments[0]], f"{_logistic(printer, of.arguments[0])}.up"
-    return f"{x} < T(-20) ? {x} - T(0.5) * {up} : log({_softplus(printer, of)})"
+    return f"{x} < T(-20) ? {x} - T(0.5) * {up} : log_of_normal({_softplus(printer, of)})"
 
 
 def _slope_of_log_softplus(printer: Printer, of: Expression) -> str:
@@ -83,7 +83,7 @@ TEMPLATES: Mapping[str, str | Callable[[Printer, Expression], str]] = {
     "tanh": "tanh({0})",
     "exp": "exp({0})",
     "log": "log({0})",
-    "relu": "larger({0}, all(0))",
+    "relu": "select({0} < T(0), all(0), {0})",
     "sigmoid": _field("up"),
     "sigmoid_of_minus": _field("down"),
     "softplus": _softplus,

@@ -93,7 +93,7 @@ TEMPLATES: Mapping[str, str | Callable[[Printer, Expression], str]] = {
     "slope_of_tanh": "slope_of_tanh({0})",
     "exp": "exponential({0})",
     "log": "logf({0})",
-    "relu": "fmaxf({0}, 0.0f)",
+    "relu": "{0} < 0.0f ? 0.0f : {0}",
     "sigmoid": "sigmoid({0})",
     "sigmoid_of_minus": "sigmoid(-{0})",
     "softplus": "softplus({0})",

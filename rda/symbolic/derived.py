@@ -52,8 +52,8 @@ class Derived:
         return keeping.choose(self.traced, self.gradient, sums, self.in_half)
 
     @cached_property
-    def gates(self) -> Gates:
-        """A name is in `both` where its two blocks occur only in their sum."""
+    def _sums(self) -> dict[str, Expression]:
+        """W x + W h of each gate whose two blocks occur in nothing else."""
         traced = self.traced
         results = (*traced.after.values(), traced.hidden, traced.output)
         users: dict[Expression, set[Expression]] = {}
@@ -61,20 +61,23 @@ class Derived:
             for argument in each.arguments:
                 users.setdefault(argument, set()).add(each)
 
-        def is_sum(name: str) -> bool:
+        found: dict[str, Expression] = {}
+        for name in (name for name in traced.x if name in traced.h):
             blocks = {traced.x[name], traced.h[name]}
-            if blocks.intersection(results):
-                return False
             uses = set().union(*(users.get(block, set()) for block in blocks))
-            return len(uses) == 1 and all(
-                one.function is ADD and {*one.arguments} == blocks for one in uses
-            )
+            sums = [one for one in uses if one.function is ADD and {*one.arguments} == blocks]
+            if len(sums) == len(uses) == 1 and blocks.isdisjoint(results):
+                found[name] = sums[0]
+        return found
 
-        both = tuple(name for name in traced.x if name in traced.h and is_sum(name))
+    @cached_property
+    def gates(self) -> Gates:
+        """Which gates there are, in the order in which they are stored."""
+        x, h, both = self.traced.x, self.traced.h, tuple(self._sums)
         return Gates(
-            tuple(name for name in traced.x if name not in both),
+            tuple(name for name in x if name not in both),
             both,
-            tuple(name for name in traced.h if name not in both),
+            tuple(name for name in h if name not in both),
         )
 
     @cached_property
@@ -83,7 +86,7 @@ class Derived:
         x, h, gates = self.traced.x, self.traced.h, self.gates
         return (
             *(x[name] for name in gates.x_only),
-            *(ADD(x[name], h[name]) for name in gates.both),
+            *self._sums.values(),
             *(h[name] for name in gates.h_only),
         )
 
@@ -105,15 +108,10 @@ class Derived:
         return as_expression(0.0) if name is None else self.gradient.before[name]
 
     @cached_property
-    def start_hidden(self) -> Expression:
-        """The h before the first step, from the symbols of the state."""
-        return self.unit.hidden(self.unit.state_type(**self.traced.before))  # type: ignore[no-any-return]
-
-    @cached_property
     def start_gradient(self) -> dict[str, Expression]:
         """The gradient of each part of the start: what came back to it, and to the first h."""
         hidden_part = self.traced.hidden_part
-        through_h = reverse([self.start_hidden], {self.start_hidden: D_HIDDEN})
+        through_h = reverse([self.traced.start_hidden], {self.traced.start_hidden: D_HIDDEN})
         nothing = as_expression(0.0)
         return {
             name: through_h.get(part, nothing)
@@ -156,7 +154,7 @@ class Derived:
         if self._starts_from_zero and all(part is None for part in start):
             return None
         values = dict(zip(self.traced.before.values(), self.unit.filled(start, like), strict=True))
-        (h,) = evaluate([self.start_hidden], values)
+        (h,) = evaluate([self.traced.start_hidden], values)
         return like.new_full(like.shape, h) if isinstance(h, float) else h
 
     @cached_property
@@ -165,7 +163,7 @@ class Derived:
 
         own = self.unit.filled([None] * len(self.unit.parts), torch.empty(1))
         values = dict(zip(self.traced.before.values(), own, strict=True))
-        (h,) = evaluate([self.start_hidden], values)
+        (h,) = evaluate([self.traced.start_hidden], values)
         return not bool(torch.as_tensor(h).any())
 
 

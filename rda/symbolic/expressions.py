@@ -16,6 +16,10 @@ Scalar: TypeAlias = "Expression | float"
 Derivative = Callable[["Expression"], tuple["Scalar | None", ...]]
 
 
+class StepError(TypeError):
+    """A unit's step does what it may not. The message says what, and what to write in its place."""
+
+
 @dataclass(frozen=True, eq=False)
 class Function:
     """A function of scalars, as each engine computes it, and its derivatives.
@@ -31,14 +35,20 @@ class Function:
     """Whether the result is true or false."""
     has_dead_zones: bool = False
     """Whether derivatives can be exactly zero, where even an infinite gradient must end."""
+    takes: int = 1
+    """The number of arguments."""
 
     def __call__(self, *arguments: Any) -> Any:
         """An expression where an argument is one, otherwise the result on tensors."""
-        if any(isinstance(argument, Expression) for argument in arguments):
-            conditions = 1 if self.name == "where" else 0
-            numbers = (as_number(argument) for argument in arguments[conditions:])
-            return _interned(self, (*arguments[:conditions], *numbers))
-        return self.on_tensors(*arguments)
+        if not any(isinstance(argument, Expression) for argument in arguments):
+            return self.on_tensors(*arguments)
+        if len(arguments) != self.takes:
+            raise StepError(f"{self.name} takes {self.takes} values, got {len(arguments)}")
+        if self.name == "where":
+            return _chosen(self, *arguments)
+        found = _interned(self, tuple(map(as_number, arguments)))
+        value = _constant(found)
+        return found if value is None else value
 
     def __repr__(self) -> str:
         return self.name
@@ -80,27 +90,35 @@ class Expression:
     def __neg__(self) -> Expression:
         return negate(self)
 
-    def __lt__(self, other: Scalar) -> Expression:
+    def __lt__(self, other: Scalar) -> Expression | bool:
         return less(self, other)
 
-    def __gt__(self, other: Scalar) -> Expression:
+    def __gt__(self, other: Scalar) -> Expression | bool:
         return less(other, self)
+
+    def __le__(self, other: object) -> bool:
+        raise StepError("comparisons are < and >, without =")
+
+    __ge__ = __le__
+
+    def __pow__(self, other: object) -> Expression:
+        raise StepError("there are no powers: write x * x, or exp(y * log(x))")
 
     def __eq__(self, other: object) -> bool:
         if getattr(_while, "tracing", False):
-            raise TypeError("a unit's step cannot ask whether a value equals another: use < and >")
+            raise StepError("a unit's step cannot ask whether a value equals another: use < and >")
         return self is other
 
     __hash__ = object.__hash__
 
     def __bool__(self) -> bool:
-        raise TypeError(
+        raise StepError(
             "a unit's step has no values while it is traced, so it cannot branch on one: "
             "use where(condition, a, b) in place of if, and, or, max and min"
         )
 
     def __matmul__(self, other: object) -> Expression:
-        raise TypeError(
+        raise StepError(
             "a step has one product with a matrix, W h, which is computed before it: name the "
             "blocks of W in `recurrent`"
         )
@@ -132,6 +150,28 @@ def _interned(function: Function, arguments: tuple[Expression, ...]) -> Expressi
     return _known.setdefault(key, Expression(function, arguments))
 
 
+def _chosen(where: Function, condition: Any, a: Scalar, b: Scalar) -> Expression:
+    if isinstance(condition, bool):
+        return as_number(a if condition else b)
+    if not is_condition(condition):
+        raise StepError(
+            "where should have a comparison as its condition, such as 0 < x; for two of them write "
+            "where(one, where(other, a, b), b)"
+        )
+    return _interned(where, (condition, as_number(a), as_number(b)))
+
+
+def _constant(expression: Expression) -> Any:
+    """The value of a function of numbers alone; None where it is not that."""
+    import torch
+
+    function, numbers = expression.function, [one.number for one in expression.arguments]
+    if function is None or any(one is None for one in numbers):
+        return None
+    value = function.on_tensors(*(torch.tensor(one, dtype=torch.float64) for one in numbers)).item()
+    return value if function.is_condition else None if value != value else as_expression(value)
+
+
 def symbol(name: str) -> Expression:
     """The symbol of this name."""
     return _known.setdefault(name, Expression(None, symbol=name))
@@ -142,7 +182,7 @@ def as_expression(value: Scalar) -> Expression:
     if isinstance(value, Expression):
         return value
     if not isinstance(value, int | float):
-        raise TypeError(
+        raise StepError(
             f"a unit computes with numbers and expressions, got: {type(value).__name__}"
         )
     return _known.setdefault(float(value), Expression(None, number=float(value)))
@@ -151,8 +191,21 @@ def as_expression(value: Scalar) -> Expression:
 def as_number(value: Scalar) -> Expression:
     """The same; a condition counts as 1 where it is true and as 0 where it is not."""
     found = as_expression(value)
-    is_condition = found.function is not None and found.function.is_condition
-    return WHERE(found, 1.0, 0.0) if is_condition else found
+    return WHERE(found, 1.0, 0.0) if is_condition(found) else found
+
+
+def is_condition(value: Any) -> bool:
+    """Whether this is a comparison of expressions."""
+    function = value.function if isinstance(value, Expression) else None
+    return function is not None and function.is_condition
+
+
+def _check_comparisons(sign: str, *values: Any) -> None:
+    """Raise for arithmetic with comparisons of which torch makes something else, or nothing."""
+    if all(map(is_condition, values)) or (sign == "-" and any(map(is_condition, values))):
+        raise StepError(
+            f"a comparison is no number for {sign!r}: write where(condition, 1.0, 0.0) in its place"
+        )
 
 
 def is_number(value: Scalar, number: float) -> bool:
@@ -220,6 +273,7 @@ def evaluate(results: Iterable[Expression], values: dict[Expression, Any]) -> li
 
 
 def add(a: Scalar, b: Scalar) -> Expression:
+    _check_comparisons("+", a, b)
     a, b = as_number(a), as_number(b)
     if is_number(a, 0):
         return as_expression(b)
@@ -230,6 +284,7 @@ def add(a: Scalar, b: Scalar) -> Expression:
 
 
 def subtract(a: Scalar, b: Scalar) -> Expression:
+    _check_comparisons("-", a, b)
     a, b = as_number(a), as_number(b)
     if is_number(a, 0):
         return negate(b)
@@ -237,6 +292,7 @@ def subtract(a: Scalar, b: Scalar) -> Expression:
 
 
 def multiply(a: Scalar, b: Scalar) -> Expression:
+    _check_comparisons("*", a, b)
     a, b = as_number(a), as_number(b)
     if is_number(a, 0) or is_number(b, 0):
         return as_expression(0.0)
@@ -250,19 +306,22 @@ def multiply(a: Scalar, b: Scalar) -> Expression:
 
 
 def divide(a: Scalar, b: Scalar) -> Expression:
+    _check_comparisons("/", a, b)
     a, b = as_number(a), as_number(b)
     return as_expression(a) if is_number(b, 1) else as_expression(DIVIDE(a, b))
 
 
 def negate(a: Scalar) -> Expression:
+    _check_comparisons("-", a)
     a = as_number(a)
     if a.number is not None:
         return as_expression(-a.number)
     return a.arguments[0] if a.function is NEGATE else as_expression(NEGATE(a))
 
 
-def less(a: Scalar, b: Scalar) -> Expression:
-    return as_expression(LESS(a, b))
+def less(a: Scalar, b: Scalar) -> Expression | bool:
+    found: Expression | bool = LESS(a, b)
+    return found
 
 
 def _of_division(quotient: Expression) -> tuple[Scalar, Scalar]:
@@ -273,6 +332,8 @@ def _of_division(quotient: Expression) -> tuple[Scalar, Scalar]:
 def _where(condition: Any, a: Any, b: Any) -> Any:
     import torch
 
+    if isinstance(condition, bool):
+        return a if condition else b
     return torch.where(condition, a, b)
 
 
@@ -281,10 +342,10 @@ def _of_where(of: Expression) -> tuple[Scalar | None, ...]:
     return None, WHERE(condition, 1.0, 0.0), WHERE(condition, 0.0, 1.0)
 
 
-WHERE = Function("where", _where, _of_where, has_dead_zones=True)
-ADD = Function("add", lambda a, b: a + b, lambda of: (1.0, 1.0))
-SUBTRACT = Function("subtract", lambda a, b: a - b, lambda of: (1.0, -1.0))
-MULTIPLY = Function("multiply", lambda a, b: a * b, lambda of: of.arguments[::-1])
-DIVIDE = Function("divide", lambda a, b: a / b, _of_division)
+WHERE = Function("where", _where, _of_where, has_dead_zones=True, takes=3)
+ADD = Function("add", lambda a, b: a + b, lambda of: (1.0, 1.0), takes=2)
+SUBTRACT = Function("subtract", lambda a, b: a - b, lambda of: (1.0, -1.0), takes=2)
+MULTIPLY = Function("multiply", lambda a, b: a * b, lambda of: of.arguments[::-1], takes=2)
+DIVIDE = Function("divide", lambda a, b: a / b, _of_division, takes=2)
 NEGATE = Function("negate", lambda a: -a, lambda of: (-1.0,))
-LESS = Function("less", lambda a, b: a < b, is_condition=True)
+LESS = Function("less", lambda a, b: a < b, is_condition=True, takes=2)

@@ -98,7 +98,7 @@ def _log_ratio(new: torch.Tensor, kept: torch.Tensor) -> torch.Tensor:
     return torch.where(weightless, -torch.inf, new - kept)
 
 
-log_ratio = Function("log_ratio", _log_ratio, lambda of: (1.0, -1.0))
+log_ratio = Function("log_ratio", _log_ratio, lambda of: (1.0, -1.0), takes=2)
 """new - kept, the logarithms of two weights; minus infinity where neither has any weight."""
 
 
@@ -113,7 +113,7 @@ def _of_blend(of: Expression) -> tuple[Scalar, ...]:
     return rest, share, (new - old) * share * rest
 
 
-blend = Function("blend", _blend, _of_blend)
+blend = Function("blend", _blend, _of_blend, takes=3)
 """old + sigmoid(p) (new - old): exactly old or new where the other has no share."""
 
 
@@ -128,5 +128,5 @@ def _of_log_sum(of: Expression) -> tuple[Scalar | None, ...]:
     return sigmoid_of_minus(p), sigmoid(p), None
 
 
-log_sum = Function("log_sum", _log_sum, _of_log_sum)
+log_sum = Function("log_sum", _log_sum, _of_log_sum, takes=3)
 """log(e^kept + e^new), given p = log_ratio(new, kept)."""

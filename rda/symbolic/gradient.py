@@ -28,7 +28,7 @@ def _through(gradient: object, slope: object) -> object:
     return torch.where(torch.as_tensor(slope == 0), 0.0, product)
 
 
-through = Function("through", _through)
+through = Function("through", _through, takes=2)
 """gradient * slope, and 0 where the slope is 0, even if the gradient is infinite there."""
 
 

@@ -48,7 +48,7 @@ def choose(
     found = [
         _with(traced, gradient, sequences)
         for sequences in _subsets(stored)
-        if not any(symbols_in([traced.hidden], known(traced, sequences)))
+        if not any(symbols_in([traced.hidden], _at_every_step(traced, sequences)))
     ]
     if not found:  # h is a sum itself
         return choose(traced, gradient, (), in_half)
@@ -68,6 +68,11 @@ def known(traced: Traced, sequences: Iterable[str]) -> set[Expression]:
         if name in sequences or part is traced.output:
             found |= {part, traced.before[name]}
     return found
+
+
+def _at_every_step(traced: Traced, sequences: Iterable[str]) -> set[Expression]:
+    """What there is after every step, if these parts of the state are kept."""
+    return {traced.output, *(traced.after[name] for name in sequences)}
 
 
 def _subsets(names: list[str]) -> Iterable[tuple[str, ...]]:

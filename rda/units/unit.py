@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
 from collections import namedtuple
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from keyword import iskeyword
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
-from rda.symbolic.expressions import Expression, as_number, fingerprint, symbol, tracing
+from rda.symbolic.expressions import Expression, StepError, as_number, fingerprint, symbol, tracing
 
 Names: TypeAlias = tuple[str, ...]
 
@@ -91,7 +92,9 @@ class Unit:
     @property
     def key(self) -> str:
         """A name for this unit and no other, the same in every process."""
-        steps = fingerprint((*self.traced.after.values(), self.traced.hidden, self.traced.output))
+        traced = self.traced
+        results = (*traced.after.values(), traced.hidden, traced.output, traced.start_hidden)
+        steps = fingerprint(results)
         said = repr((self.inputs, self.recurrent, self.parts, self.weights, steps))
         digest = hashlib.sha256(said.encode()).hexdigest()[:12]
         return f"{type(self).__module__}:{type(self).__qualname__} {digest}"
@@ -137,11 +140,19 @@ class Traced(NamedTuple):
     after: Mapping[str, Expression]
     hidden: Expression
     output: Expression
+    start_hidden: Expression
+    """The h before the first step."""
 
     @property
     def hidden_part(self) -> str | None:
-        """The part of the state that is h itself, or None."""
-        return next((name for name, part in self.after.items() if part is self.hidden), None)
+        """The part of the state that is h itself, before a step too; None if there is none."""
+        pairs = zip(self.before.values(), self.after.items(), strict=True)
+        same = (
+            name
+            for before, (name, after) in pairs
+            if before is self.start_hidden and after is self.hidden
+        )
+        return next(same, None)
 
 
 def trace(unit: Unit) -> Traced:
@@ -158,24 +169,42 @@ def trace(unit: Unit) -> Traced:
     weights = (unit.w_type(**groups["w"]),) if unit.weights else ()
     stepped = _called(unit.step, f"{name}.step", x, h, unit.state_type(**before), *weights)
     if not isinstance(stepped, tuple) or len(stepped) != len(before):
+        wanted, got = ", ".join(before), type(stepped).__name__
+        got = f"{len(stepped)} values" if isinstance(stepped, tuple) else f"one {got}"
+        hint = ": write return (value,)" if len(before) == 1 else ""
         raise TypeError(
-            f"{name}.step should return {len(before)} values, one for each part of the state"
+            f"{name}.step should return a tuple with one value for each part of the state "
+            f"({wanted}), got {got}{hint}"
         )
     after = unit.state_type(*(_checked(part, f"{name}.step") for part in stepped))
-    hidden, output = (
-        _checked(_called(function, where, after), where)
-        for function, where in ((unit.hidden, f"{name}.hidden"), (unit.output, f"{name}.output"))
+    start = unit.state_type(**before)
+    hidden, output, start_hidden = (
+        _checked(_called(getattr(unit, what), f"{name}.{what}", of), f"{name}.{what}")
+        for what, of in (("hidden", after), ("output", after), ("hidden", start))
     )
-    return Traced(groups["x"], groups["h"], before, groups["w"], after._asdict(), hidden, output)
+    return Traced(
+        groups["x"], groups["h"], before, groups["w"], after._asdict(), hidden, output, start_hidden
+    )
 
 
 def _called(function: Callable[..., Any], where: str, *arguments: Any) -> Any:
+    try:
+        inspect.signature(function).bind(*arguments)
+    except TypeError as error:
+        kinds = ", ".join(("x", "h", "s", "w")[: len(arguments)] if len(arguments) > 1 else "s")
+        raise TypeError(f"{where} should take (self, {kinds}): {error}") from error
     try:
         with tracing():
             return function(*arguments)
     except (NotImplementedError, RecursionError):
         raise
+    except StepError as error:
+        raise TypeError(f"{where}: {error}") from error
     except Exception as error:
+        fields = getattr(getattr(error, "obj", None), "_fields", None)
+        if isinstance(error, AttributeError) and fields is not None:
+            names = ", ".join(fields)
+            raise TypeError(f"{where} asks for {error.name!r}, where there is: {names}") from error
         raise TypeError(
             f"{where} should use only + - * /, comparisons and the functions of rda.functions. "
             f"It raised {type(error).__name__}: {error}"

@@ -1,5 +1,7 @@
 """Every function of a unit compiled for the CPU is torch's."""
 
+import math
+
 import pytest
 import torch
 
@@ -41,6 +43,35 @@ class AllFunctions(Unit):
 
     def hidden(self, s):
         return s[0] + 0.0 * sum(s)
+
+
+class AtTheEdges(Unit):
+    """Functions where their arguments have no logarithm, or are too large, or no numbers."""
+
+    inputs = ("a",)
+    recurrent = ("none",)
+    state = ("log", "exp", "relu")
+
+    def step(self, x, h, s):
+        return f.log(x.a), f.exp(x.a), f.relu(x.a)
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE)
+def test_functions_at_the_edges_of_numbers(dtype):
+    limits = torch.finfo(dtype)
+    largest = math.log(limits.max)
+    found = [0.0, -0.0, -1.0, limits.tiny, limits.tiny / 2, limits.tiny / 1e4, limits.max]
+    found += [largest * (1 - 1e-6), largest - 1, largest - 2, largest * 1.01, -largest * 2]
+    x = torch.tensor([*found, math.inf, -math.inf, math.nan], dtype=dtype)
+    width = len(x)
+    weights = Weights(x[:, None], None, torch.zeros(width, width, dtype=dtype))
+    call = Call(AtTheEdges(), "", torch.ones(1, 1, 1, dtype=dtype), weights, (), None, False)
+    results = Native(Derived(AtTheEdges()), dtype).forward(call, False)
+    for part, function in zip(results.state, (torch.log, torch.exp, torch.relu), strict=True):
+        exact = function(x.double()).to(dtype)
+        torch.testing.assert_close(
+            part[0, 0], exact, rtol=TOLERANCE[dtype], atol=limits.tiny, equal_nan=True
+        )
 
 
 @pytest.mark.parametrize("dtype", TOLERANCE)

@@ -3,7 +3,7 @@
 import pytest
 import torch
 from on_host import OnHost
-from own_units import PLAIN, RDAS
+from own_units import HARD, PLAIN, RDAS
 
 from rda.scan.cuda.compiled import OnGpu
 from rda.scan.cuda.launching import source
@@ -56,7 +56,14 @@ class Letters(Unit):
         return kept * s.register + fresh, f.exp(-kept * kept) * s.λ / (2.0 + kept)
 
 
-UNITS = {**PLAIN, **RDAS, "Shifted": Shifted(), "Counting": Counting(), "Letters": Letters()}
+UNITS = {
+    **PLAIN,
+    **RDAS,
+    **HARD,
+    "Shifted": Shifted(),
+    "Counting": Counting(),
+    "Letters": Letters(),
+}
 
 WIDTH = {"fp32": (5, 1), "tf32": (5, 1), "bf16": (8, 4)}
 """Units of a layer, and those of a thread: more than one in bf16 alone, as in the engine `grid`."""

@@ -6,7 +6,7 @@ import torch
 from rda import units
 from rda.symbolic.derived import Derived
 from rda.symbolic.expressions import evaluate, in_order, symbols_in
-from rda.symbolic.functions import sigmoid, tanh
+from rda.symbolic.functions import sigmoid, tanh, where
 from rda.symbolic.gradient import D_OUTPUT, in_two_parts
 from rda.units import Unit
 
@@ -76,8 +76,27 @@ class TestWhatAUnitMayNotDo:
             self.traced(lambda self, x, h, s: (x.a if x.a == 0 else h.a,))
 
     def test_return_another_number_of_values(self):
-        with pytest.raises(TypeError, match=r"Mine\.step should return 2 values, one for each"):
+        with pytest.raises(TypeError, match=r"Mine\.step.*\(h, c\), got 1 values"):
             self.traced(lambda self, x, h, s: (tanh(x.a),), ("h", "c"))
+
+    @pytest.mark.parametrize(
+        ("step", "said"),
+        [
+            (lambda self, x, h, s: (tanh(x.c),), r"Mine\.step asks for 'c', where there is: a$"),
+            (lambda self, x, h: (x.a,), r"Mine\.step should take \(self, x, h, s\)"),
+            (lambda self, x, h, s: tanh(x.a), r"got one Expression: write return \(value,\)"),
+            (lambda self, x, h, s: (where(x.a < 0, x.a),), "where takes 3 values, got 2"),
+            (lambda self, x, h, s: (where(x.a, x.a, h.a),), "where should have a comparison"),
+            (lambda self, x, h, s: (where(x.a <= 0, x.a, h.a),), "comparisons are < and >"),
+            (lambda self, x, h, s: (x.a**2,), r"no powers: write x \* x"),
+            (lambda self, x, h, s: ((x.a < 0) + (h.a < 0),), r"no number for '\+'"),
+            (lambda self, x, h, s: (where((x.a < 0) * (h.a < 0), x.a, h.a),), r"for '\*'"),
+            (lambda self, x, h, s: (1 - (x.a < 0),), r"for '-': write where\(condition"),
+        ],
+    )
+    def test_make_a_slip(self, step, said):
+        with pytest.raises(TypeError, match=said):
+            self.traced(step)
 
     def test_return_a_constant(self):
         with pytest.raises(TypeError, match=r"Mine\.step should compute with what it is given"):

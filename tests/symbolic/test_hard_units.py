@@ -1,4 +1,4 @@
-"""Units that look harmless and are not: each was wrong once."""
+"""Units that look harmless and are not, and mistakes that are said."""
 
 import copy
 from pathlib import Path
@@ -6,54 +6,20 @@ from pathlib import Path
 import forking
 import pytest
 import torch
+from own_units import HARD, unit
 
 import rda
-from rda.functions import relu, sigmoid, tanh, where
-from rda.units import Part
+from rda.functions import relu, tanh, where
 
 RUNNABLE = [pytest.param("cpu", marks=pytest.mark.needs_compiler), "eager"]
 
 
-def unit(step, state=("h",), **attributes):
-    names = {"inputs": ("a",), "recurrent": ("a",), "state": state, "step": step}
-    return type("Mine", (rda.Unit,), {**names, **attributes})()
-
-
-UNITS = {
-    "a part named hidden": unit(
-        lambda self, x, h, s: (tanh(x.a + h.a) + 0.5 * s.hidden, 0.9 * s.hidden + x.a),
-        ("c", "hidden"),
-    ),
-    "a part named output": unit(
-        lambda self, x, h, s: (tanh(x.a + h.a + s.output), 0.5 * s.output + x.a), ("c", "output")
-    ),
-    "a gate that is a state": unit(lambda self, x, h, s: (tanh(x.a + h.a), x.a), ("h", "seen")),
-    "a comparison as a number": unit(
-        lambda self, x, h, s: (tanh(x.a + h.a) + 0.5 * (x.a > 0.1), 1.0 * (h.a < 0)), ("h", "c")
-    ),
-    "a comparison as a state": unit(
-        lambda self, x, h, s: (tanh(x.a + h.a) * s.on, x.a > 0.1), ("h", "on")
-    ),
-    "a comparison of comparisons": unit(
-        lambda self, x, h, s: (where((x.a > 0.0) < (h.a > 0.0), tanh(x.a), sigmoid(h.a)),)
-    ),
-    "a constant state": unit(
-        lambda self, x, h, s: (tanh(x.a + h.a) * s.one, s.one * 0 + 1.0), ("h", "one")
-    ),
-    "a sum that is h": unit(
-        lambda self, x, h, s: (s.total + tanh(x.a + h.a),),
-        (Part("total", is_sum=True),),
-        output=lambda self, s: tanh(s.total),
-    ),
-}
-
-
 @pytest.mark.parametrize("engine", RUNNABLE)
-@pytest.mark.parametrize("name", UNITS)
+@pytest.mark.parametrize("name", HARD)
 def test_they_are_right_in_every_engine(name, engine):
     torch.manual_seed(0)
     layer, exact = (
-        rda.Recurrent(UNITS[name], 2, 3, bidirectional=True, dtype=torch.float64, engine=each)
+        rda.Recurrent(HARD[name], 2, 3, bidirectional=True, dtype=torch.float64, engine=each)
         for each in (engine, "reference")
     )
     exact.load_state_dict(layer.state_dict())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rda.symbolic import keeping
 from rda.symbolic.cpp import printer, scalar
 from rda.symbolic.expressions import symbol
 from rda.symbolic.gradient import D_HIDDEN, D_OUTPUT
@@ -85,15 +84,16 @@ def _all_at_once(array: str, values: list[str]) -> list[str]:
 
 def _hidden(of: Derived) -> str:
     text = printer(_named("state", of.traced.before.values()))
-    (h,) = text.compute([of.start_hidden])
+    (h,) = text.compute([of.traced.start_hidden])
     return _function("V hidden_of(const V* state)", text, [f"return {h};"])
 
 
 def _gradient(of: Derived) -> str:
     traced = of.traced
-    known = keeping.known(traced, of.kept.sequences)
-    names = _named("before", traced.before.values()) | _named("after", traced.after.values())
-    names = {each: name for each, name in names.items() if each in known}
+    names: dict[Expression, str] = {}
+    for k, (name, part) in enumerate(traced.after.items()):
+        if name in of.kept.sequences or part is traced.output:  # the frame loads no others
+            names |= {part: f"after[{k}]", traced.before[name]: f"before[{k}]"}
     names |= {traced.output: "output", D_OUTPUT: "d_output", D_HIDDEN: "d_hidden"}
     names |= _named("d_state", (symbol(f"d.{name}") for name in traced.after))
     names |= _named("weights", traced.weights.values()) | _named("values", of.kept.values)

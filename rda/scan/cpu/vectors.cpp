@@ -40,7 +40,8 @@ constexpr T TO_INTEGER = IS_FLOAT ? 12582912.0 : 6755399441055744.0;  // 1.5 * 2
 constexpr T LN2_HIGH = IS_FLOAT ? 0.693359375 : 6.93145751953125e-1;
 constexpr T LN2_LOW = IS_FLOAT ? -2.12194440e-4f : 1.42860682030941723212e-6;
 constexpr T EXP_LOW = IS_FLOAT ? -87.3f : -708.0;
-constexpr T INF = std::numeric_limits<T>::infinity();
+constexpr T INF = std::numeric_limits<T>::infinity(), TINY = std::numeric_limits<T>::min();
+constexpr T SCALE = IS_FLOAT ? 0x1p24 : 0x1p53, LN_SCALE = IS_FLOAT ? 16.635532333438687 : 36.7368005696771;
 
 inline V all(T x) { return x - V{}; }
 
@@ -125,7 +126,7 @@ inline V log1p(V y) {
 }
 
 // ln x for normal x > 0
-inline V log(V x) {
+inline V log_of_normal(V x) {
   const Bits raw = (Bits)x;
   const Bits mantissa_mask = ((Bits{} + 1) << EXPONENT_BITS) - 1;
   const Bits one = (Bits)all(1);
@@ -154,10 +155,17 @@ inline V larger(V a, V b) { return a > b ? a : b; }
 inline V smaller(V a, V b) { return a < b ? a : b; }
 inline V select(Bits condition, V a, V b) { return condition ? a : b; }
 
-// e^x, infinite above what a number holds
+// ln x for any x: numbers too small to be normal are scaled up
+inline V log(V x) {
+  const V ln = log_of_normal(x < TINY ? x * SCALE : x), y = x < TINY ? ln - LN_SCALE : ln;
+  return x > T(0) ? y : x == T(0) ? all(-INF) : all(INF - INF);
+}
+
+// e^x, infinite above what a number holds. Near there e^-x is no normal number, but e^(2 - x) is.
 inline V exp(V x) {
-  const V below = exp_below_one(x);
-  return x > T(0) ? T(1) / below : below;
+  const Bits beyond = x > T(-1) - EXP_LOW;
+  const V nearer = beyond ? x - T(2) : x, below = exp_below_one(nearer);
+  return (nearer > T(0) ? T(1) / below : below) * (beyond ? all(7.38905609893065022723) : all(1));
 }
 
 // A gradient times a slope. A slope of 0 ends even a gradient that is not finite.
@@ -166,14 +174,14 @@ inline V through(V gradient, V slope) {
 }
 
 inline V log_relu(V x) {
-  const Bits nothing = x < std::numeric_limits<T>::min();
-  return nothing ? all(-INF) : log(nothing ? all(1) : x);
+  const Bits nothing = x < TINY;
+  return nothing ? all(-INF) : log_of_normal(nothing ? all(1) : x);
 }
 
 inline V log_of_weight(V x) { return x < T(0) ? all(INF - INF) : log_relu(x); }
 
 inline V slope_of_log_relu(V x) {
-  const Bits nothing = x < std::numeric_limits<T>::min();
+  const Bits nothing = x < TINY;
   return nothing ? all(0) : T(1) / (nothing ? all(1) : x);
 }
 

@@ -192,8 +192,9 @@ class _Forward:
         self.parts = layout.parts
         self.old = {name: identifier("old", name, k) for k, name in enumerate(self.parts)}
         """Members that hold the state before the step, where something needs it after the step."""
-        same = [name for name, part in self.traced.before.items() if part is self.of.start_hidden]
-        self.h = self.parts[same[0]] if same else "h"
+        parts, h = self.traced.before.items(), self.traced.start_hidden
+        same = [layout.sum_text(name, self.parts[name]) for name, part in parts if part is h]
+        self.h = same[0].as_number if same else "h"
         """The part of the state that is h, or a member of its own."""
         self.first, self.rest = self._division()
 
@@ -202,7 +203,7 @@ class _Forward:
         traced, kept = self.traced, self.of.kept
         sequences = (traced.after[name] for name in kept.sequences)
         needed = {*in_order([traced.hidden, traced.output, *sequences, *kept.values])}
-        in_h = {*symbols_in([self.of.start_hidden])}
+        in_h = {*symbols_in([self.traced.start_hidden])}
         first = [
             name for name, part in traced.after.items() if part in needed or f"s.{name}" in in_h
         ]
@@ -354,7 +355,7 @@ class _Forward:
         if self.h != "h":
             return []
         statements = self._statements(self.parts, "v_", {})
-        (h,) = statements.compute([self.of.start_hidden])
+        (h,) = statements.compute([self.traced.start_hidden])
         return [*statements.lines, f"h = {h};"]
 
     def _start(self) -> str:
@@ -387,8 +388,8 @@ class _Forward:
             "if (!at.saved) return;",
         ]
         for k, name in enumerate(self.of.kept.sequences):
-            value = f"running ? of[k].{self.parts[name]} : 0.0f"
-            lines.append(store(f"at.sequences[{k}] + place", value))
+            part = layout.sum_text(name, f"of[k].{self.parts[name]}").as_number
+            lines.append(store(f"at.sequences[{k}] + place", f"running ? {part} : 0.0f"))
         if stored:
             lines += [
                 f"float values[WIDE][{len(stored)}];",
@@ -419,7 +420,7 @@ class _Backward:
         self.layout, self.of, self.traced = layout, layout.of, layout.of.traced
         parts = enumerate(self.traced.after)
         hidden = self.traced.hidden_part
-        self.parts = {name: identifier("d", name, k) for k, name in parts if name != hidden}
+        self.parts = {name: identifier("d_part", name, k) for k, name in parts if name != hidden}
         """The members with the gradient of the state; that of h comes from the frame."""
         self.carried = [] if is_number(self.of.carried, 0) else [self.of.carried]
         """The gradient that reaches the h before past the gates, if there is one."""
