@@ -34,6 +34,9 @@ class _Notes:
     def say(self, line: str) -> None:
         self.lines.append(line)
 
+    def began(self, step: int) -> None:
+        pass
+
     def stepped(self, step: int, row: Mapping[str, float], seconds: float) -> None:
         pass
 

@@ -11,6 +11,9 @@ class Listener(Protocol):
     def say(self, line: str) -> None:
         """Called with a message for the user."""
 
+    def began(self, step: int) -> None:
+        """Called before the first step, with the step from which an earlier run goes on, or 0."""
+
     def stepped(self, step: int, row: Mapping[str, float], seconds: float) -> None:
         """Called after steps, with the last row and the seconds of training so far."""
 
@@ -26,6 +29,9 @@ class Quiet:
 
     def say(self, line: str) -> None:
         warnings.warn(line, stacklevel=2)
+
+    def began(self, step: int) -> None:
+        pass
 
     def stepped(self, step: int, row: Mapping[str, float], seconds: float) -> None:
         pass

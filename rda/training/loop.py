@@ -138,6 +138,7 @@ class _Loop:
         self.run.begin(
             lambda: {**start, **describe_environment(device, command)}, self._status(RUNNING, "")
         )
+        self.listener.began(self.step)
 
     def work(self) -> Status:
         """Steps, evaluations and checkpoints until there is a reason to stop."""

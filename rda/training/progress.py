@@ -73,6 +73,13 @@ class TrainingProgress:
         """Print a line that the user should know."""
         self._print(self.console.print, line, markup=False, highlight=False, soft_wrap=True)
 
+    def began(self, step: int) -> None:
+        """Say where an earlier run goes on."""
+        if step:
+            self.say(f"{self._label}: goes on after step {step:,}")
+            if self._bar is not None:
+                self._print(self._bar.update, self._task, completed=step)
+
     def stepped(self, step: int, row: Mapping[str, float], seconds: float) -> None:
         """Move the bar."""
         if self._first is None:

@@ -28,6 +28,7 @@ class EventFiles:
     def __init__(self, listener: Listener, folder: Path) -> None:
         check_tensorboard()
         self.say = listener.say
+        self.began = listener.began
         self.stepped = listener.stepped
         self.sampled = listener.sampled
         self._listener = listener

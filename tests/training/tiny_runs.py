@@ -38,6 +38,9 @@ class Silent:
     def say(self, line):
         self.said.append(line)
 
+    def began(self, step):
+        pass
+
     def stepped(self, step, row, seconds):
         self.steps.append(step)
 
