@@ -67,6 +67,9 @@ class ReproduceOptions:
     has a verdict."""
     workers: int = 0
     """Runs at a time; 0 chooses. Those of Wikipedia at full size fill a GPU and run alone."""
+    threads: int = 0
+    """CPU threads of each run; 0 divides torch's own choice among the runs at a time. Fewer are
+    quicker where others use the cores."""
     thin: bool = False
     """Keep of every run that ends a few hundred points and no weights, for a repository."""
     device: str = "auto"
@@ -77,7 +80,7 @@ class ReproduceOptions:
     """Folder with MNIST and enwik8 ($RDA_DATA); what is missing is downloaded."""
 
     def __post_init__(self) -> None:
-        for name in ("seeds", "budget", "workers"):
+        for name in ("seeds", "budget", "workers", "threads"):
             check_at_least(name, getattr(self, name), 0)
 
 
@@ -125,6 +128,10 @@ def run(asked: argparse.Namespace, command: str) -> int:
             "there is no GPU here, and on a CPU runs of the paper's size take days: --small runs "
             "their small twins, --device cpu the real ones all the same"
         )
+    if options.threads:
+        import torch
+
+        torch.set_num_threads(options.threads)  # with which the cost of a step is measured too
     files = read_files_of((run.settings for run in plan if run.missing), options.data_dir)
     speeds = Speeds(
         device, options.runs_dir, lambda settings: files.get(settings.task.name), console.print
@@ -289,7 +296,7 @@ def _train(
     from rda.experiments.schedule import Schedule
     from rda.experiments.watching import Board
 
-    threads = max(1, torch.get_num_threads() // sharing.workers)
+    threads = options.threads or max(1, torch.get_num_threads() // sharing.workers)
     line = ["--device", str(device), "--threads", str(threads)]
     if options.data_dir:
         line += ["--data-dir", options.data_dir]
