@@ -23,7 +23,6 @@ Examples:
   rda export mine --to onnx --one-step           runs/mine/model-one-step.onnx
   rda export mine --to torch -o mine.pt2
 """
-SUFFIXES = {"onnx": ".onnx", "torch": ".pt2"}
 
 
 @dataclass(frozen=True)
@@ -58,7 +57,7 @@ def run(asked: argparse.Namespace, command: str) -> int:
     options: ExportOptions = make(ExportOptions, given_values(asked, ExportOptions))
     with as_usage_errors():
         found = find_run(asked.run, options.runs_dir).folder
-        from rda.exporting.by_format import export
+        from rda.exporting.by_format import SUFFIXES, export
         from rda.training.loading import load
 
         model = load(found)

@@ -21,6 +21,10 @@ _FORMATS = {"onnx": "rda.exporting.onnx_file", "torch": "rda.exporting.torch_pro
 """Modules, of which only the one that is asked for has to find its packages."""
 
 
+SUFFIXES = {"onnx": ".onnx", "torch": ".pt2"}
+"""What names of files usually end in, by format."""
+
+
 class Exported(NamedTuple):
     """A file that was written."""
 
@@ -46,7 +50,8 @@ def export(
     Args:
         module: `rda.RDA`, `rda.RWA`, `rda.Recurrent` with any unit, the LSTM and GRU of
             `rda.build`, or a model of `rda.load`; float32 or float64.
-        path: the file, which is replaced as a whole.
+        path: the file, which is replaced as a whole. It may have any name but one that ends as
+            those of the other format do.
         to: "onnx" for standard operators of ONNX, or "torch" for a program of torch.export.
         one_step: a single step, without a dimension of time: the state goes in and comes out.
         with_state: the state to start from is an input too; with `one_step` it always is.
@@ -61,6 +66,9 @@ def export(
     for name, flag in form._asdict().items():
         check_flag(name, flag)
     path = Path(path)
+    other = {suffix: name for name, suffix in SUFFIXES.items() if name != to}.get(path.suffix)
+    if other is not None:
+        raise ExportError(f"path should end in {SUFFIXES[to]}, or to be {other!r}, got: {path}")
     if not path.parent.is_dir():
         raise ExportError(f"path should be in a folder that exists, got: {path}")
     subject = describe(module, form)
