@@ -116,9 +116,12 @@ def _advice(ranked: Sequence[Entry], metric: str) -> tuple[str, Entry | None]:
         if taken is not first:
             speeds = f"{taken.speed:.3g} steps a second, {first.name} {first.speed:.3g}"
             choice = f"so take {taken.name}, which is quicker ({speeds})."
+        others = [name for name in equal if name not in tied]
         sentences.append(
-            f"The difference to {_listed(equal)} is not significant: other sequences or seeds "
+            f"The difference to {_listed(others)} is not significant: other sequences or seeds "
             f"could turn it round, {choice}"
+            if others
+            else f"They are equally good, {choice}"
         )
     beside, is_needed = _beside_baselines(ranked, first)
     return " ".join((*sentences, *beside)), taken if is_needed else None
