@@ -134,7 +134,7 @@ def _default(field: Any, presets: Sequence[tuple[str, object]]) -> str:
         return "" if value == "" else f"default: {_shown(value)}"
     values = [(label, _shown(getattr(preset, field.name))) for label, preset in presets]
     if len({value for _, value in values}) == 1:
-        return f"default: {values[0][1]}"
+        return f"default: {values[0][1]}" if values[0][1] else ""
     return "; ".join(f"{label}: {value}" for label, value in values)
 
 

@@ -14,6 +14,7 @@ Read the runs of `rda reproduce` and write one page (index.html, which asks for 
 network) and the same as Markdown (report.md): Tables 1 to 7 with the medians and ranges of our
 seeds beside the published numbers, learning curves, the study of activations, Lemma 1, what a
 unit looks at, and a verdict on each claim of the paper. What was not run reads "not run".
+In a checkout of rda, --runs-dir results/paper has the recorded runs.
 """
 
 
