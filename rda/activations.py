@@ -6,7 +6,7 @@ twice: as printed in the paper, and as its logarithm, which no logit can overflo
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, Self
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -86,11 +86,6 @@ class Choices:
     hidden: OutputName | Activation = "identity"
     output: OutputName | Activation = "tanh"
     discount: bool = True
-
-    @classmethod
-    def named(cls, attention: str, hidden: str, output: str, discount: bool) -> Self:
-        """From strings that no type checker has seen, such as an operator's arguments."""
-        return cls(attention, hidden, output, discount)  # type: ignore[arg-type]
 
     def __post_init__(self) -> None:
         _ = self.f_a, self.f_h, self.f_o

@@ -1,6 +1,7 @@
 """rda evaluate: how surprising a text is to a trained model, or how right it is on other data."""
 
 import argparse
+import hashlib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -107,6 +108,8 @@ def run(asked: argparse.Namespace, command: str) -> int:
         headline += (
             f" Left out: {counted(found.left_out, what)} that its training text does not have."
         )
+    if _was_trained_on(model, Path(options.file)):
+        headline += " The model was trained with this very text: expect more bits of others."
     console.print(headline, markup=False, highlight=False, soft_wrap=True)
     facts = {
         "text": options.file,
@@ -133,6 +136,14 @@ def run(asked: argparse.Namespace, command: str) -> int:
         raise UsageError(f"{path} cannot be written: {error.strerror}") from error
     console.print(f"page: {path}", markup=False, highlight=False, soft_wrap=True)
     return 0
+
+
+def _was_trained_on(model: "TextModel", file: Path) -> bool:
+    facts = model.facts
+    if not file.is_file() or file.stat().st_size != facts.get("bytes"):
+        return False
+    with file.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest() == facts.get("sha256")
 
 
 def _read(model: "TextModel", file: str, console: "Console") -> "Reading":

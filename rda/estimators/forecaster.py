@@ -11,6 +11,7 @@ from rda.estimators.base import FEWEST_TO_VALIDATE, USUAL_SHARE, SequenceEstimat
 from rda.estimators.inputs import dimensions, is_list_of_sequences
 from rda.sequences import Sequences
 from rda.sequences.dataset import from_arrays
+from rda.sequences.forecasting import next_values
 
 
 class SequenceForecaster(SequenceEstimator):
@@ -108,10 +109,14 @@ class SequenceForecaster(SequenceEstimator):
             both = (some.reshape(-1, channels) for some in (true, predicted))
             return float(r2_score(*both))
         series = self._read(_Form(X).as_several(X))
-        true, predicted = _within(series, self.model_.predict(series))
+        forecasts = self.model_.predict(series)
+        true = next_values(series.values, series.lengths, forecasts.shape[1])
         # Before the first value of a series there is no forecast.
-        known = np.isfinite(true) & np.isfinite(predicted)
-        scores = [r2_score(true[there, i], predicted[there, i]) for i, there in enumerate(known.T)]
+        known = np.isfinite(true) & np.isfinite(forecasts)
+        channels = range(true.shape[2])
+        scores = [
+            r2_score(*(of[..., i][known[..., i]] for of in (true, forecasts))) for i in channels
+        ]
         return float(np.mean(scores))
 
     def _ahead(self, series: Sequences, wanted: int) -> NDArray[np.float64]:
@@ -162,17 +167,3 @@ class _Form:
         if not self.several:
             return forecasts[0, :, 0]
         return forecasts if self.has_channels else forecasts[:, :, 0]
-
-
-def _within(
-    series: Sequences, forecasts: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """What came after each step of series and what was forecast there, (forecasts, channels)."""
-    true, predicted = [], []
-    ends = np.repeat(series.starts + series.lengths, series.lengths)
-    steps = np.arange(len(series.values))
-    for ahead in range(1, forecasts.shape[1] + 1):
-        known = steps + ahead < ends
-        true.append(series.values[steps[known] + ahead])
-        predicted.append(forecasts[known, ahead - 1])
-    return np.concatenate(true), np.concatenate(predicted)

@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterable, Mapping
 
 from rda.symbolic.expressions import Expression, in_order
 
-Template = "str | Callable[[Printer, Expression], str]"
-
 
 class Printer:
     """Writes statements, each of which computes one expression from earlier ones.

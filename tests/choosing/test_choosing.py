@@ -215,6 +215,10 @@ def test_units_with_the_same_score_are_all_named():
     entries = [entry("A", [1] * 9 + [0]), entry("B", [0] + [1] * 9), entry("C", [1, 0] * 5)]
     advice = verdict(None, "accuracy", entries, ()).advice
     assert advice.startswith("A and B have the best accuracy on the test part: 0.9 ")
+    assert "The difference to C is not significant" in advice
+    alone = verdict(None, "accuracy", entries[:2], ()).advice
+    assert "They are equally good, and none is much quicker: take A." in alone
+    assert "difference" not in alone
 
 
 def test_the_command_compares_and_does_not_train_twice(tmp_path, capsys):

@@ -248,6 +248,15 @@ class TestOddFiles:
         assert "2.5" in capsys.readouterr().out
 
 
+def test_a_run_that_goes_on_says_after_which_step(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    line = "train addition RWA --small --hidden-size 4 --batch-size 2 --device cpu --steps".split()
+    assert main([*line, "2"]) == 3
+    assert "goes on" not in capsys.readouterr().out
+    assert main([*line, "4"]) == 3
+    assert "addition RWA: goes on after step 2\n" in capsys.readouterr().out
+
+
 class TestOwnTasks:
     def test_a_file_of_tasks_that_is_gone_is_one_line(self, capsys, monkeypatch):
         monkeypatch.setenv("RDA_TASKS", "gone.py")

@@ -85,6 +85,15 @@ def test_a_text_is_evaluated_and_shown(runs, capsys, tmp_path):
     assert "as RDA-exp-tanh reads it" in page
 
 
+def test_the_text_of_training_is_recognised(runs, capsys, tmp_path):
+    said = "The model was trained with this very text"
+    page = ["--page", str(tmp_path / "page.html")]
+    (tmp_path / "other.txt").write_text(TEXT.replace("sea", "sky"))
+    for file, is_known in ((runs / "corpus.txt", True), (tmp_path / "other.txt", False)):
+        assert run(runs, "evaluate", "mine", "--file", str(file), *page) == 0
+        assert (said in capsys.readouterr().out) == is_known
+
+
 def test_the_bits_are_told_even_where_the_page_cannot_be_written(runs, capsys, tmp_path):
     line = ["evaluate", "mine", "--file", str(runs / "corpus.txt"), "--page", str(tmp_path)]
     assert run(runs, *line) == 2

@@ -213,6 +213,18 @@ class TestCommand:
         assert main(line) == 0
         assert "0 runs to train" in capsys.readouterr().out
 
+    def test_runs_have_as_many_threads_as_asked_for(self, capsys, monkeypatch):
+        set_to = []
+        monkeypatch.setattr("torch.set_num_threads", set_to.append)
+        line = ["reproduce", "table-1", "--device", "cpu"]
+        assert main([*line, "--threads", "-1"]) == 2
+        assert "threads should be 0 or more" in capsys.readouterr().err
+        assert main([*line, "--threads", "1"]) == 0
+        assert set_to == [1]
+        records = [Record(folder) for folder in Path("runs").iterdir() if folder.is_dir()]
+        starts = [start for record in records for start in record.environment]
+        assert [start["threads"] for start in starts] == [1, 1]
+
     def test_a_budget_that_is_spent_is_exit_code_3(self, capsys):
         line = ["reproduce", "table-1", "--device", "cpu", "--budget", "0.0001"]
         assert main(line) == 3

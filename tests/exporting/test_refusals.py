@@ -46,6 +46,11 @@ def test_flags_and_folders_are_named(tmp_path):
         rda.export(rda.RDA(1, 1), tmp_path / "file.onnx", one_step=1)
     with pytest.raises(rda.ExportError, match="folder that exists"):
         rda.export(rda.RDA(1, 1), tmp_path / "nowhere" / "file.onnx")
+    with pytest.raises(rda.ExportError, match=r"path should end in \.onnx, or to be 'torch'"):
+        rda.export(rda.RDA(1, 1), tmp_path / "file.pt2")
+    with pytest.raises(rda.ExportError, match=r"path should end in \.pt2, or to be 'onnx'"):
+        rda.export(rda.RDA(1, 1), tmp_path / "file.onnx", "torch")
+    assert not [*tmp_path.iterdir()]
 
 
 def test_a_file_that_differs_is_not_written_and_the_old_one_stays(tmp_path, monkeypatch):
