@@ -90,6 +90,8 @@ class SequenceForecaster(SequenceEstimator):
         form = self._form if X is None else _Form(X)
         series = self._series if X is None else self._read(form.as_several(X))
         wanted = self.horizon if horizon is None else horizon
+        if not isinstance(wanted, int | np.integer):
+            raise TypeError(f"horizon should be of type int, got: {wanted!r}")
         if wanted < 1:
             raise ValueError(f"horizon should be 1 or more, got {wanted}")
         return form.fitted_to(self._ahead(series, wanted))

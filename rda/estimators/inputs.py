@@ -26,6 +26,11 @@ def sequences_of(estimator: Any, X: Any, *, reset: bool, fewest_steps: int = 1) 
     """
     if is_list_of_sequences(X):
         found = _listed(X)
+    elif dimensions(X) > 3:
+        raise ValueError(
+            "X should be (sequences, time), (sequences, time, channels) or a list of sequences, "
+            f"got {dimensions(X)} dimensions"
+        )
     elif dimensions(X) == 3:
         found = from_arrays(check_array(X, allow_nd=True, input_name="X", **ACCEPTED))
     else:

@@ -244,7 +244,7 @@ LABELS = [0, 1, 0, 1]
         ({}, [np.zeros((3, 1)), *GOOD[1:]], LABELS, "equally many channels"),
         ({}, [np.full((3, 2), np.inf), *GOOD[1:]], LABELS, "infinity"),
         ({}, [np.array([["a", "b"]]), *GOOD[1:]], LABELS, "should be numbers"),
-        ({}, np.zeros((2, 3, 4, 5)), [0, 1], "dim 4"),
+        ({}, np.zeros((2, 3, 4, 5)), [0, 1], "or a list of sequences, got 4 dimensions"),
         ({}, GOOD, LABELS[:3], "inconsistent numbers of samples"),
         ({}, GOOD, [1, 1, 1, 1], "one class"),
         ({}, GOOD, [0.5, 1.2, 0.3, 1.7], "continuous"),
@@ -254,6 +254,7 @@ LABELS = [0, 1, 0, 1]
         ({"validation": 0.95}, GOOD, LABELS, "validation should be a share"),
         ({"hidden_size": 0}, GOOD, LABELS, "hidden_size should be 1 or more"),
         ({"steps": 2.5}, GOOD, LABELS, "steps should be of type int"),
+        ({"steps": "5"}, GOOD, LABELS, "steps should be of type int, got: '5'"),
         ({"device": "no such device"}, GOOD, LABELS, "cannot be used"),
     ],
 )

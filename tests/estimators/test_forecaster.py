@@ -78,3 +78,10 @@ def test_what_is_wrong_with_a_series_is_said(series):
         fitted.predict(horizon=0)
     with pytest.raises(ValueError, match="X has 2 channels"):
         fitted.predict([np.zeros((5, 2))])
+
+
+@pytest.mark.parametrize("horizon", ["3", 2.0])
+def test_a_horizon_that_is_no_number_of_steps_is_refused(series, horizon):
+    forecaster = SequenceForecaster(hidden_size=4, steps=2, random_state=0).fit(series)
+    with pytest.raises(TypeError, match="horizon should be of type int, got: "):
+        forecaster.predict(horizon=horizon)
