@@ -64,8 +64,7 @@ def main(arguments: list[str] | None = None) -> int:
     given = sys.argv[1:] if arguments is None else list(arguments)
     try:
         with warnings.catch_warnings():
-            # Without the place in our source that it came from.
-            warnings.showwarning = lambda message, *_: print(f"rda: {message}", file=sys.stderr)
+            warnings.showwarning = lambda message, *_: _tell(str(message))
             return _run(given)
     except SystemExit as exit:  # help was printed, or rich found that nobody reads any more
         if exit.code:
@@ -89,6 +88,11 @@ def main(arguments: list[str] | None = None) -> int:
         where = f"{error.filename}: " if error.filename else ""
         print(f"rda: {where}{error.strerror or error}", file=sys.stderr)
         return 1
+
+
+def _tell(warning: str) -> None:
+    """A line, without the place in our source that it came from."""
+    print(f"rda: {warning.removeprefix('rda: ')}", file=sys.stderr)
 
 
 def _run(given: list[str]) -> int:

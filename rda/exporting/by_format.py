@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 FormatName = Literal["onnx", "torch"]
 _FORMATS = {"onnx": "rda.exporting.onnx_file", "torch": "rda.exporting.torch_program"}
 """Modules, of which only the one that is asked for has to find its packages."""
-
-
 SUFFIXES = {"onnx": ".onnx", "torch": ".pt2"}
 """What names of files usually end in, by format."""
 

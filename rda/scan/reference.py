@@ -39,7 +39,8 @@ def scan(call: Call) -> tuple[Tensor, ...]:
         if going_on is not None:
             pairs = zip(stepped, state, strict=True)
             stepped = [torch.where(going_on[t], new, old) for new, old in pairs]
-        state = unit.state_type(*(part.expand_as(like) for part in stepped))
+        whole = (new if new.shape == like.shape else new.expand_as(like) for new in stepped)
+        state = unit.state_type(*whole)
         outputs[t] = unit.output(state)
     output = torch.stack(outputs)
     if going_on is not None:
