@@ -53,11 +53,10 @@ def cluster_is_slower(layer: Layer) -> str | None:
     """The same of `cuda`."""
     if layer.batch > _most_rows(MOST_ROWS[layer.precision], layer.units):
         return _faster(layer, "graph")
-    if onchip.cluster_size(layer.units) <= BLOCKS_BESIDE_GRID or layer.batch not in QUICKER_ON_GRID:
-        return None
-    if grid.obstacle(layer) is not None:
-        return None
-    return _faster(layer, "grid")
+    is_large = onchip.cluster_size(layer.units) > BLOCKS_BESIDE_GRID
+    if is_large and layer.batch in QUICKER_ON_GRID and grid.obstacle(layer) is None:
+        return _faster(layer, "grid")
+    return None
 
 
 def grid_is_slower(layer: Layer) -> str | None:
