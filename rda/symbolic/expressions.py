@@ -163,11 +163,11 @@ def _chosen(where: Function, condition: Any, a: Scalar, b: Scalar) -> Expression
 
 def _constant(expression: Expression) -> Any:
     """The value of a function of numbers alone; None where it is not that."""
-    import torch
-
     function, numbers = expression.function, [one.number for one in expression.arguments]
     if function is None or any(one is None for one in numbers):
         return None
+    import torch
+
     value = function.on_tensors(*(torch.tensor(one, dtype=torch.float64) for one in numbers)).item()
     return value if function.is_condition else None if value != value else as_expression(value)
 

@@ -12,29 +12,29 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
-ROWS = 7
 
-
-def check_first_batch(task: Task, device: torch.device) -> None:
+def check_first_batch(task: Task, batch_size: int, device: torch.device) -> None:
     """Raise a TaskError where `batch` does not draw what training takes."""
     import torch
 
     what = f"{type(task).__qualname__}.batch"
     try:
-        batch = task.batch(torch.Generator(device).manual_seed(0), ROWS)
+        with torch.random.fork_rng(devices=[]):  # for a task that draws from torch's own generator
+            batch = task.batch(torch.Generator(device).manual_seed(0), batch_size)
     except Exception as error:
         place = traceback.extract_tb(error.__traceback__)[-1]
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
         raise TaskError(
-            f"{what} raised {type(error).__name__}: {error} ({place.filename}, line {place.lineno})"
+            f"{what} raised {reason} ({place.filename}, line {place.lineno})"
         ) from error
     if not isinstance(batch, Batch):
         raise TaskError(f"{what} should return Batch(input, target), got {type(batch).__name__}")
-    mistake = _mistake(task, batch)
+    mistake = _mistake(task, batch, batch_size)
     if mistake is not None:
         raise TaskError(f"{what}: {mistake}")
 
 
-def _mistake(task: Task, batch: Batch) -> str | None:
+def _mistake(task: Task, batch: Batch, rows: int) -> str | None:
     """What is wrong with a batch, or None."""
     import torch
 
@@ -43,10 +43,10 @@ def _mistake(task: Task, batch: Batch) -> str | None:
         if not isinstance(tensor, torch.Tensor):
             return f"{name} should be a tensor, got {type(tensor).__name__}"
     size = task.input_size
-    shape = f"(time, {ROWS})" if task.symbolic else f"(time, {ROWS}, {size})"
-    expected = (ROWS,) if task.symbolic else (ROWS, size)
+    shape = f"(time, {rows})" if task.symbolic else f"(time, {rows}, {size})"
+    expected = (rows,) if task.symbolic else (rows, size)
     if tuple(input.shape[1:]) != expected or input.dim() != len(expected) + 1:
-        return f"input should be {shape} for a batch of {ROWS}, got {tuple(input.shape)}"
+        return f"input should be {shape} for a batch of {rows}, got {tuple(input.shape)}"
     if not len(input):
         return "input should have at least one step, got none"
     if task.symbolic:
@@ -55,7 +55,7 @@ def _mistake(task: Task, batch: Batch) -> str | None:
             return f"input should be int64 from 0 to {size - 1} (input_size {size}), got {wrong}"
     elif input.dtype != torch.float32:
         return f"input should be float32, got {_kind(input)}: .float() makes it that"
-    wanted = (len(input), ROWS) if task.reads_every_step else (ROWS,)
+    wanted = (len(input), rows) if task.reads_every_step else (rows,)
     if tuple(target.shape[: len(wanted)]) != wanted:
         when = "for every step" if task.reads_every_step else "for each sequence"
         return f"target should be {wanted}, an answer {when}, got {tuple(target.shape)}"
@@ -64,8 +64,8 @@ def _mistake(task: Task, batch: Batch) -> str | None:
         if wrong is not None:
             classes = f"from 0 to {task.output_size - 1} (output_size {task.output_size})"
             return f"target should be int64 {classes}, got {wrong}; for others define losses"
-    if lengths is not None and (_not_below(lengths - 1, len(input)) or lengths.shape != (ROWS,)):
-        return f"lengths should be ({ROWS},), int64 from 1 to {len(input)}"
+    if lengths is not None and (_not_below(lengths - 1, len(input)) or lengths.shape != (rows,)):
+        return f"lengths should be ({rows},), int64 from 1 to {len(input)}"
     return None
 
 

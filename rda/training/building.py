@@ -39,7 +39,7 @@ def build_stepper(
     source = settings.task.open(device, files)
     source.check(recipe)
     if type(source) is Source and not is_of_package(type(settings.task)):
-        check_first_batch(settings.task, device)
+        check_first_batch(settings.task, recipe.batch_size, device)
     with _drawing, torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed_from("weights", recipe.seed))
         sizes = source.input_size, source.output_size

@@ -6,8 +6,9 @@ import pytest
 import torch
 
 import rda
+from rda.settings import Recipe
 from rda.tasks import Batch, Task, TaskError
-from rda.tasks.first_batch import ROWS, check_first_batch
+from rda.tasks.first_batch import check_first_batch
 from rda.training.building import build_stepper
 from rda.training.settings import RunSettings
 
@@ -33,14 +34,14 @@ def with_batch(change, **attributes):
 
 
 def test_a_right_one_is_taken():
-    check_first_batch(Bits(), torch.device("cpu"))
-    lengths = torch.arange(1, ROWS + 1).clamp(max=5)
-    check_first_batch(with_batch(lambda b: b._replace(lengths=lengths)), torch.device("cpu"))
+    check_first_batch(Bits(), 7, torch.device("cpu"))
+    lengths = torch.arange(1, 8).clamp(max=5)
+    check_first_batch(with_batch(lambda b: b._replace(lengths=lengths)), 7, torch.device("cpu"))
     symbols = with_batch(
         lambda b: Batch(b.input[..., 0].long(), b.input[..., 0].long()),
         symbolic=True, input_size=2, reads_every_step=True,
     )  # fmt: skip
-    check_first_batch(symbols, torch.device("cpu"))
+    check_first_batch(symbols, 7, torch.device("cpu"))
 
 
 @pytest.mark.parametrize(
@@ -70,8 +71,9 @@ def test_a_right_one_is_taken():
     ],
 )
 def test_a_mistake_is_told_with_what_was_expected(change, attributes, said):
+    mine = RunSettings(with_batch(change, **attributes), "GRU", Recipe(batch_size=7))
     with pytest.raises(TaskError, match=said) as caught:
-        build_stepper(RunSettings(with_batch(change, **attributes), "GRU"), torch.device("cpu"))
+        build_stepper(mine, torch.device("cpu"))
     assert "\n" not in str(caught.value)
 
 
