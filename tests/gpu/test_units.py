@@ -3,7 +3,7 @@
 import pytest
 import torch
 from contract import assert_equal_to_reference, drawn
-from own_units import PLAIN, RDAS
+from own_units import HARD, PLAIN, RDAS
 
 WIDTH = {"block": 37, "cuda": 130, "grid": 132, "graph": 40}
 CASES = [
@@ -43,8 +43,9 @@ def test_outputs_states_and_gradients(name, engine, precision):
 
 
 @pytest.mark.parametrize("engine", ["block", "cuda", "graph"])
-@pytest.mark.parametrize("name", SMOOTH)
-def test_every_choice(name, engine):
+@pytest.mark.parametrize("name", [*SMOOTH, *HARD])
+def test_every_choice_and_every_hard_unit(name, engine):
+    unit = {**SMOOTH, **HARD}[name]
     for shape in shapes(WIDTH[engine]):
-        call = drawn(SMOOTH[name], shape, torch.float32, device="cuda")
+        call = drawn(unit, shape, torch.float32, device="cuda")
         assert_equal_to_reference(call, engine, TOLERANCE["fp32"])
