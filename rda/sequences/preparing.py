@@ -101,7 +101,8 @@ def prepared_for(sequences: Sequences) -> Preparation:
         if not channel.categories:
             if not known.any():
                 raise SequencesError(
-                    f"column {channel.name} has no value in the training part: ignore leaves it out"
+                    f"column {channel.name} has no value in the training part: leave it out "
+                    "(of a table, the setting ignore does)"
                 )
             mean, deviation = standards(column[known])
         means.append(mean)
