@@ -196,11 +196,9 @@ class SequenceLayer(UnitModule):
         dtype = compute_dtype(sequence, self.weight_ih_l0)
         start = self._start(state, sequence.shape[1], dtype)
         dropout = self.dropout if self.training else 0.0
-        unit, key = self._definition()
 
         def run_group(k: int, below: Tensor) -> tuple[Tensor, Parts]:
-            weights, reverse = self._group(self._suffixes[k], unit), k % self._directions == 1
-            call = Call(unit, key, below, weights, start[k], lengths, reverse)
+            call = self._call(k, below, start[k], lengths)
             output, *final = scan_layer(call.in_dtype(dtype), self.engine)
             return output, tuple(final)
 
@@ -228,17 +226,22 @@ class SequenceLayer(UnitModule):
         """The name of the engine that runs this layer on such a batch."""
         sequence = input.transpose(0, 1) if self.batch_first else input
         sequence = in_dtype(sequence, compute_dtype(input, self.weight_ih_l0))
-        return choose(self.engine, Work.of(self.first_call(sequence)))
+        return choose(self.engine, Work.of(self._call(0, sequence, ())))
 
     def first_call(self, sequence: Tensor, state: Any = None) -> Call:
         """What the first direction of the first layer does with a (time, batch, features) sequence.
 
         The state is what users carry.
         """
-        unit, key = self._definition()
-        batch, weights = sequence.shape[1], self._group(self._suffixes[0], unit)
+        batch = sequence.shape[1]
         start = self._start(self._checked(state, sequence, batch), batch, sequence.dtype)[0]
-        return Call(unit, key, sequence, weights, start, None, False)
+        return self._call(0, sequence, start)
+
+    def _call(self, k: int, below: Tensor, start: Parts, lengths: Tensor | None = None) -> Call:
+        """What one direction of one layer does with the sequence below it."""
+        unit, key = self._definition()
+        weights, reverse = self._group(self._suffixes[k], unit), k % self._directions == 1
+        return Call(unit, key, below, weights, start, lengths, reverse)
 
     def _learned_start(self, batch: int, dtype: torch.dtype) -> Parts:
         shape = (len(self._suffixes), batch, self.hidden_size)
