@@ -2,6 +2,7 @@
 
 import math
 import struct
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cache
 from typing import Any, Literal, get_args, get_origin, get_type_hints
@@ -29,6 +30,13 @@ def check_types(settings: Any) -> None:
     for field in fields(settings):
         value = typed(field.name, getattr(settings, field.name), hints[field.name])
         object.__setattr__(settings, field.name, value)  # the dataclass is frozen
+
+
+def check_given(kind: type, given: Mapping[str, Any]) -> None:
+    """The same for those values that are given for fields of this dataclass."""
+    for field in fields(kind):
+        if field.name in given:
+            typed(field.name, given[field.name], _hints(kind)[field.name])
 
 
 @cache

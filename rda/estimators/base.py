@@ -114,8 +114,6 @@ class SequenceEstimator(BaseEstimator):
         names = ("hidden_size", "batch_size", "learning_rate", *self._own_settings)
         changes = {name: getattr(self, name) for name in names}
         if self.steps is not None:
-            if not isinstance(self.steps, int | np.integer):
-                raise TypeError(f"steps should be of type int, got: {self.steps!r}")
             changes["steps"] = self.steps
         changes["problem"] = self._problem
         changes["test"] = 0.0

@@ -15,6 +15,7 @@ from rda.training.settings import (
     RunSettings,
     default_name,
     settings_for,
+    suited,
     with_changes,
 )
 from rda.training.status import INTERRUPTED
@@ -102,7 +103,7 @@ def _settings(task: str | Task, unit: str, small: bool, changes: dict[str, Any])
         raise TypeError(f"task should be the name of a task or a task{hint}, got {got}")
     if small:
         raise ValueError("small goes with the name of a task, not with a task of your own sizes")
-    preset = task.suited(changes) or replace(task.full(), task=task)
+    preset = suited(task, changes) or replace(task.full(), task=task)
     return with_changes(RunSettings(preset.task, unit, preset.recipe, preset.limits), changes)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from rda.labels import UNIT_LABELS
 from rda.names import unknown_name
-from rda.settings import Limits, Recipe
+from rda.settings import Limits, Recipe, check_given
 from rda.tasks import Preset, Task, find_task
 
 
@@ -66,10 +66,17 @@ def settings_for(task: str, unit: str, small: bool, changes: dict[str, Any]) -> 
     start = (small_settings if small else full_settings)(task, unit)
     of_task = {part.name for part in fields(start.task)} & changes.keys()
     start = with_changes(start, {name: changes[name] for name in of_task})
-    preset = None if small else start.task.suited(changes)
+    preset = None if small else suited(start.task, changes)
     if preset is not None:
         start = _with_unit(preset, unit)
     return with_changes(start, changes)
+
+
+def suited(task: Task, changes: Mapping[str, Any]) -> Preset | None:
+    """What suits the task's own settings. It computes with the changes: their types come first."""
+    for owner in (type(task), Recipe, Limits):
+        check_given(owner, changes)
+    return task.suited(changes)
 
 
 def identity(settings: RunSettings) -> dict[str, Any]:

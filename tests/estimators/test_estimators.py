@@ -254,7 +254,7 @@ LABELS = [0, 1, 0, 1]
         ({"validation": 0.95}, GOOD, LABELS, "validation should be a share"),
         ({"hidden_size": 0}, GOOD, LABELS, "hidden_size should be 1 or more"),
         ({"steps": 2.5}, GOOD, LABELS, "steps should be of type int"),
-        ({"steps": "5"}, GOOD, LABELS, "steps should be of type int, got: '5'"),
+        ({"steps": "5"}, GOOD, LABELS, "steps should be of type int, got '5'"),
         ({"device": "no such device"}, GOOD, LABELS, "cannot be used"),
     ],
 )
