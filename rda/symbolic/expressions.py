@@ -200,14 +200,6 @@ def is_condition(value: Any) -> bool:
     return function is not None and function.is_condition
 
 
-def _check_comparisons(sign: str, *values: Any) -> None:
-    """Raise for arithmetic with comparisons of which torch makes something else, or nothing."""
-    if all(map(is_condition, values)) or (sign == "-" and any(map(is_condition, values))):
-        raise StepError(
-            f"a comparison is no number for {sign!r}: write where(condition, 1.0, 0.0) in its place"
-        )
-
-
 def is_number(value: Scalar, number: float) -> bool:
     """Whether this is exactly that number."""
     found = value.number if isinstance(value, Expression) else value
@@ -272,9 +264,18 @@ def evaluate(results: Iterable[Expression], values: dict[Expression, Any]) -> li
 # ---- Arithmetic. Numbers that change nothing are left out, because derivatives are full of them.
 
 
+def _operands(sign: str, *values: Scalar) -> list[Expression]:
+    """What is calculated with. Comparisons are refused where torch makes something else of them."""
+    compared = [is_condition(value) for value in values]
+    if all(compared) or (sign == "-" and any(compared)):
+        raise StepError(
+            f"a comparison is no number for {sign!r}: write where(condition, 1.0, 0.0) in its place"
+        )
+    return [as_number(value) for value in values]
+
+
 def add(a: Scalar, b: Scalar) -> Expression:
-    _check_comparisons("+", a, b)
-    a, b = as_number(a), as_number(b)
+    a, b = _operands("+", a, b)
     if is_number(a, 0):
         return as_expression(b)
     if is_number(b, 0):
@@ -284,16 +285,14 @@ def add(a: Scalar, b: Scalar) -> Expression:
 
 
 def subtract(a: Scalar, b: Scalar) -> Expression:
-    _check_comparisons("-", a, b)
-    a, b = as_number(a), as_number(b)
+    a, b = _operands("-", a, b)
     if is_number(a, 0):
         return negate(b)
     return as_expression(a) if is_number(b, 0) else SUBTRACT(a, b)
 
 
 def multiply(a: Scalar, b: Scalar) -> Expression:
-    _check_comparisons("*", a, b)
-    a, b = as_number(a), as_number(b)
+    a, b = _operands("*", a, b)
     if is_number(a, 0) or is_number(b, 0):
         return as_expression(0.0)
     if is_number(a, 1):
@@ -306,14 +305,12 @@ def multiply(a: Scalar, b: Scalar) -> Expression:
 
 
 def divide(a: Scalar, b: Scalar) -> Expression:
-    _check_comparisons("/", a, b)
-    a, b = as_number(a), as_number(b)
+    a, b = _operands("/", a, b)
     return as_expression(a) if is_number(b, 1) else as_expression(DIVIDE(a, b))
 
 
 def negate(a: Scalar) -> Expression:
-    _check_comparisons("-", a)
-    a = as_number(a)
+    (a,) = _operands("-", a)
     if a.number is not None:
         return as_expression(-a.number)
     return a.arguments[0] if a.function is NEGATE else as_expression(NEGATE(a))
