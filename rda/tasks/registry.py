@@ -18,6 +18,7 @@ import re
 import sys
 import warnings
 from dataclasses import fields, is_dataclass
+from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Literal, TypeVar, get_args, get_origin, get_type_hints
@@ -69,7 +70,12 @@ def all_tasks() -> dict[str, type[Task]]:
     ours = {name: task for name, task in _tasks.items() if is_of_package(task)}
     others = {name: task for name, task in _tasks.items() if name not in ours}
     by_file = sorted(ours.items(), key=lambda item: item[1].__module__)
-    return {**dict(by_file), **{name: task for name, task in others.items() if _has_sizes(task)}}
+    usable = {
+        name: task
+        for name, task in others.items()
+        if _has_sizes(task)  # type: ignore[arg-type]  # mypy: a type is not hashable
+    }
+    return {**dict(by_file), **usable}
 
 
 def is_of_package(task: type[Task]) -> bool:
@@ -77,6 +83,7 @@ def is_of_package(task: type[Task]) -> bool:
     return task.__module__.startswith("rda.tasks.")
 
 
+@cache
 def _has_sizes(task: type[Task]) -> bool:
     """Whether a person's task can be made in both sizes. One that cannot is told, and left out."""
     for size in ("full", "small"):
@@ -89,7 +96,6 @@ def _has_sizes(task: type[Task]) -> bool:
                 f"{type(error).__name__}: {error} (a setting has a type: `length: int = 20`)",
             )
             return False
-    _unusable.pop(task.name, None)
     return True
 
 
@@ -126,8 +132,7 @@ def _load_entry_points() -> None:
         try:
             point.load()
         except Exception as error:  # someone else's package must not stop ours
-            said = f"the tasks of {point.value} cannot be used: {error}"
-            warnings.warn(said, TaskWarning, stacklevel=2)
+            _tell(point.value, f"the tasks of {point.value} cannot be used: {error}")
 
 
 def _load_place(place: str) -> None:
