@@ -117,12 +117,13 @@ def _advice(ranked: Sequence[Entry], metric: str) -> tuple[str, Entry | None]:
             speeds = f"{taken.speed:.3g} steps a second, {first.name} {first.speed:.3g}"
             choice = f"so take {taken.name}, which is quicker ({speeds})."
         others = [name for name in equal if name not in tied]
-        sentences.append(
-            f"The difference to {_listed(others)} is not significant: other sequences or seeds "
-            f"could turn it round, {choice}"
-            if others
-            else f"They are equally good, {choice}"
-        )
+        doubt = "They are equally good"
+        if others:
+            doubt = (
+                f"The difference to {_listed(others)} is not significant: other sequences or seeds "
+                "could turn it round"
+            )
+        sentences.append(f"{doubt}, {choice}")
     beside, is_needed = _beside_baselines(ranked, first)
     return " ".join((*sentences, *beside)), taken if is_needed else None
 

@@ -1,7 +1,6 @@
 """rda evaluate: how surprising a text is to a trained model, or how right it is on other data."""
 
 import argparse
-import hashlib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -139,11 +138,11 @@ def run(asked: argparse.Namespace, command: str) -> int:
 
 
 def _was_trained_on(model: "TextModel", file: Path) -> bool:
-    facts = model.facts
-    if not file.is_file() or file.stat().st_size != facts.get("bytes"):
-        return False
-    with file.open("rb") as content:
-        return hashlib.file_digest(content, "sha256").hexdigest() == facts.get("sha256")
+    from rda.training.manifest import digest_of
+
+    known = model.facts
+    is_as_large = file.is_file() and file.stat().st_size == known.get("bytes")
+    return is_as_large and digest_of(file) == known.get("sha256")
 
 
 def _read(model: "TextModel", file: str, console: "Console") -> "Reading":

@@ -64,9 +64,9 @@ def export(
     for name, flag in form._asdict().items():
         check_flag(name, flag)
     path = Path(path)
-    other = {suffix: name for name, suffix in SUFFIXES.items() if name != to}.get(path.suffix)
-    if other is not None:
-        raise ExportError(f"path should end in {SUFFIXES[to]}, or to be {other!r}, got: {path}")
+    for name, suffix in SUFFIXES.items():
+        if name != to and path.suffix == suffix:
+            raise ExportError(f"path should end in {SUFFIXES[to]}, or to be {name!r}, got: {path}")
     if not path.parent.is_dir():
         raise ExportError(f"path should be in a folder that exists, got: {path}")
     subject = describe(module, form)

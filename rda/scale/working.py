@@ -4,10 +4,10 @@ import os
 import socket
 import time
 import tomllib
-from collections.abc import Mapping
 from pathlib import Path
 
 from rda.scale.assignment import Assignment, Outcome, code_version
+from rda.training.listening import Quiet
 from rda.training.record import SETTINGS, Record
 from rda.training.running import read_files, train
 from rda.training.settings import RunSettings
@@ -25,7 +25,7 @@ class NodeStopsError(RuntimeError):
     """The node was told to stop, and the run is saved; Ray starts it again elsewhere."""
 
 
-class _Notes:
+class _Notes(Quiet):
     """Keeps lines for the user; progress is read from the record."""
 
     def __init__(self) -> None:
@@ -33,18 +33,6 @@ class _Notes:
 
     def say(self, line: str) -> None:
         self.lines.append(line)
-
-    def began(self, step: int) -> None:
-        pass
-
-    def stepped(self, step: int, row: Mapping[str, float], seconds: float) -> None:
-        pass
-
-    def recorded(self, step: int, row: Mapping[str, float]) -> None:
-        pass
-
-    def sampled(self, step: int, text: str) -> None:
-        pass
 
 
 def work(assignment: Assignment) -> Outcome:

@@ -25,7 +25,7 @@ def write_manifest(folder: Path, names: Iterable[str], planned: Mapping[str, byt
         if name in planned:
             lines.append(checksum_line(name, hashlib.sha256(planned[name]).hexdigest()))
         elif (folder / name).is_file():
-            lines.append(checksum_line(name, _digest(folder / name)))
+            lines.append(checksum_line(name, digest_of(folder / name)))
     write_atomically(folder / MANIFEST, "".join(lines).encode())
 
 
@@ -38,11 +38,11 @@ def damaged_files(folder: Path) -> list[str]:
             return [MANIFEST]
     except (OSError, UnicodeDecodeError):
         return [MANIFEST]
-    return [name for digest, name in sealed if _digest(folder / Path(name).name) != digest]
+    return [name for digest, name in sealed if digest_of(folder / Path(name).name) != digest]
 
 
-def _digest(path: Path) -> str:
-    """Empty where the file cannot be read."""
+def digest_of(path: Path) -> str:
+    """The SHA-256 of a file; empty where the file cannot be read."""
     digest = hashlib.sha256()
     try:
         with path.open("rb") as file:
