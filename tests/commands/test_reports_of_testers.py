@@ -250,19 +250,8 @@ class TestOddFiles:
 
 def test_a_run_that_goes_on_says_after_which_step(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    line = [
-        "train",
-        "addition",
-        "RWA",
-        "--small",
-        "--hidden-size",
-        "4",
-        "--batch-size",
-        "2",
-        "--device",
-        "cpu",
-        "--steps",
-    ]
+    line = ["train", "addition", "RWA", "--small", "--hidden-size", "4", "--batch-size", "2"]
+    line += ["--device", "cpu", "--steps"]
     assert main([*line, "2"]) == 3
     assert "goes on" not in capsys.readouterr().out
     assert main([*line, "4"]) == 3

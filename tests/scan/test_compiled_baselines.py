@@ -142,6 +142,9 @@ def test_rows_without_steps_in_torch_s_own_too(name, batch_first, has_start):
         rda.build(name, 6, 4, **options, learn_initial_state=True, engine=engine).double()
         for engine in ("cpu", "torch")
     )
+    for each, parameter in layer.named_parameters():
+        if each.startswith("initial_"):
+            nn.init.normal_(parameter)
     torchs.load_state_dict(layer.state_dict())
     x, lengths = torch.randn(5, 3, 6, dtype=torch.float64), torch.tensor([3, 0, 5])
     x = x.transpose(0, 1).contiguous() if batch_first else x
