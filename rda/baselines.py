@@ -23,6 +23,7 @@ from rda.scan.cuda.launching import Layer, product_for
 from rda.scan.dispatch import EngineUnavailableError, choose, scan_layer
 from rda.scan.engines import ON_GPUS, Work
 from rda.scan.passes import Call, Weights
+from rda.scan.tracing import is_plain
 from rda.stacking import run_stack
 from rda.units import Unit
 from rda.units.known import register
@@ -155,20 +156,24 @@ class _Baseline(nn.RNNBase):
     def _ragged(self, input: Tensor, hx: Any, lengths: Tensor) -> Any:
         """Rows of different lengths in torch's implementation.
 
-        It takes no row without steps: such a row runs for a step, which then counts for nothing.
+        It takes no row without steps: such a row runs for a step of zeros, which then counts for
+        nothing.
         """
         check_lengths(lengths, input.transpose(0, 1) if self.batch_first else input)
         if not len(lengths):
             return self._torch.forward(self, input, hx)
         steps = input.shape[1 if self.batch_first else 0]
+        empty = (lengths == 0).to(input.device)[:, None]
+        rows = empty[:, None] if self.batch_first else empty
+        is_any_empty = bool(empty.any())
+        if is_any_empty:
+            input = input.masked_fill(rows, 0.0)  # a NaN there would reach the weights' gradients
         counts = lengths.cpu().clamp(min=1)
         packed = pack_padded_sequence(input, counts, self.batch_first, enforce_sorted=False)
         output, final = self._torch.forward(self, packed, hx)
         padded, _ = pad_packed_sequence(output, self.batch_first, total_length=steps)
-        if bool((lengths > 0).all()):
+        if not is_any_empty:
             return padded, final
-        empty = (lengths == 0).to(padded.device)[:, None]
-        rows = empty[:, None] if self.batch_first else empty
         finals = [final] if isinstance(final, Tensor) else final
         starts = self._states(hx) or [torch.zeros_like(part) for part in finals]
         finals = [torch.where(empty, *pair) for pair in zip(starts, finals, strict=True)]
@@ -206,6 +211,9 @@ class _Baseline(nn.RNNBase):
                 return TORCH
             raise EngineUnavailableError(f"engine {self.engine!r} cannot serve this call: {reason}")
         data = input.data if isinstance(input, PackedSequence) else input
+        if lengths is not None and not is_plain(data):
+            # torch's own would read the lengths, which have no values while they are traced.
+            return choose("auto", self._work(input, states), tell=False)
         steps = input.shape[1 if self.batch_first else 0] if data is input else self._fewest_steps
         if data.device.type == "cpu" and steps < self._fewest_steps:
             return TORCH

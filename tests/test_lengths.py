@@ -1,6 +1,7 @@
 """Sequences of unequal length in one padded batch: `lengths`, beside a PackedSequence."""
 
 import io
+import itertools
 
 import pytest
 import torch
@@ -9,6 +10,8 @@ from torch.export import Dim
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 import rda
+from rda.scan import engines
+from rda.scan.tracing import constant_when_traced
 
 UNITS = ("RDA-exp-tanh", "RDA-sigmoid-id", "RWA", "LSTM", "GRU")
 LENGTHS = torch.tensor([3, 6, 1, 4])
@@ -71,6 +74,29 @@ def test_padding_gets_no_gradient(unit):
         assert x.grad[:length, k].all()
 
 
+@pytest.mark.parametrize(
+    ("unit", "engine"),
+    [
+        *itertools.product(UNITS, ("cpu", "eager", "reference")),
+        *itertools.product(("LSTM", "GRU"), ("torch",)),
+    ],
+)
+@pytest.mark.parametrize("batch_first", [False, True])
+@pytest.mark.parametrize("lengths", [(3, 0), (0, 0), (2, 3)])
+def test_padding_of_nan_reaches_no_gradient(unit, engine, batch_first, lengths):
+    gradients = []
+    for filling in (0.0, torch.nan):
+        layer = make(unit, engine=engine, batch_first=batch_first)
+        x = torch.randn(3, 2, 3, generator=torch.Generator().manual_seed(1))
+        for k, length in enumerate(lengths):
+            x[length:, k] = filling
+        x = (x.transpose(0, 1) if batch_first else x).contiguous().requires_grad_()
+        output, final = layer(x, lengths=torch.tensor(lengths))
+        (output.square().sum() + sum(part.sum() for part in parts_of(final))).backward()
+        gradients.append([x.grad, *(part.grad for part in layer.parameters())])
+    torch.testing.assert_close(*gradients, rtol=0, atol=0)
+
+
 @pytest.mark.parametrize("unit", UNITS)
 @pytest.mark.parametrize(
     ("input", "lengths", "error", "message"),
@@ -107,7 +133,7 @@ def batches():
         yield torch.randn(time, len(lengths), 3), torch.tensor(lengths)
 
 
-@pytest.mark.parametrize("unit", ["RDA-exp-tanh", "RWA"])
+@pytest.mark.parametrize("unit", UNITS)
 def test_ragged_batches_are_compiled_as_a_whole(unit):
     model = Model(unit)
     torch._dynamo.reset()
@@ -117,11 +143,28 @@ def test_ragged_batches_are_compiled_as_a_whole(unit):
         for one in (model, compiled):
             model.zero_grad()
             output, final = one(x, lengths)
-            (output.square().sum() + final.weight.sum()).backward()
-            found = [output, *final, *(part.grad for part in model.parameters())]
+            (output.square().sum() + parts_of(final)[-1].sum()).backward()
+            found = [output, *parts_of(final), *(part.grad for part in model.parameters())]
             gradients.append([part.detach().clone() for part in found])
         for mine, expected in zip(*gradients, strict=True):
             torch.testing.assert_close(mine, expected)
+
+
+@pytest.mark.parametrize("unit", ["LSTM", "GRU"])
+@pytest.mark.parametrize("has_compiler", [False, True])
+def test_a_single_ragged_step_is_compiled_as_a_whole(unit, has_compiler, monkeypatch):
+    """Without `lengths` torch's own LSTM and GRU would run these."""
+    if not has_compiler:
+        missing = "no C++ compiler found"
+        monkeypatch.setattr(engines, "_missing_kernel", constant_when_traced(lambda *_: missing))
+    layer, lengths = rda.build(unit, 3, 4), torch.tensor([1, 0])
+    whole = torch.compile(layer, fullgraph=True, backend="aot_eager")
+    x = torch.randn(1, 2, 3)
+    x[:, 1] = torch.nan
+    output, _ = whole(x, lengths=lengths)
+    torch.testing.assert_close(output, layer(x, lengths=lengths)[0])
+    for gradient in torch.autograd.grad(output.sum(), list(layer.parameters())):
+        assert gradient.isfinite().all()
 
 
 @pytest.mark.parametrize("strict", [False, True])

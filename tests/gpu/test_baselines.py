@@ -109,6 +109,29 @@ def test_packed_sequences_and_lengths(name, units):
 
 
 @pytest.mark.parametrize("name", PAIRS)
+@pytest.mark.parametrize("engine", ["torch", "auto"])
+@pytest.mark.parametrize("units", [20, 140, 600])
+def test_padding_of_nan_reaches_no_gradient(name, engine, units):
+    layer = PAIRS[name][0](6, units, engine=engine).cuda()
+    x = torch.randn(5, 3, 6, device="cuda")
+    lengths = torch.tensor([2, 5, 0], device="cuda")
+    for k, length in enumerate(lengths):
+        x[length:, k] = torch.nan
+    layer(x, lengths=lengths)[0].sum().backward()
+    assert all(parameter.grad.isfinite().all() for parameter in layer.parameters())
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_ragged_float16_is_compiled_as_one_graph(name):
+    """Without `lengths` cuDNN runs it, which would have to pack the batch."""
+    layer = PAIRS[name][0](6, 40).cuda().half()
+    x = torch.randn(5, 3, 6, device="cuda", dtype=torch.float16)
+    lengths = torch.tensor([2, 5, 0], device="cuda")
+    found = torch.compile(layer, fullgraph=True)(x, lengths=lengths)[0]
+    torch.testing.assert_close(found, layer(x, lengths=lengths)[0], rtol=0, atol=5e-3)
+
+
+@pytest.mark.parametrize("name", PAIRS)
 @pytest.mark.parametrize("units", [40, 140, 600])
 def test_compiled_as_one_graph(name, units):
     layer = PAIRS[name][0](6, units).cuda()
