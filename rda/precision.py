@@ -1,10 +1,11 @@
 """The dtype of the matrix products, and the dtype of the state."""
 
 from contextlib import AbstractContextManager, nullcontext
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
+from torch.overrides import TorchFunctionMode
 
 Precision = Literal["tf32", "fp32", "bf16"]
 """How an engine multiplies matrices. In "fp32" it multiplies in the dtype of the state."""
@@ -50,3 +51,32 @@ def autocast_off(input: Tensor) -> AbstractContextManager[object]:
     if autocast_dtype(input) is None:
         return nullcontext()
     return torch.autocast(input.device.type, enabled=False)
+
+
+def computing_in(dtype: torch.dtype) -> AbstractContextManager[object]:
+    """A context in which comparisons and plain numbers alone give numbers of this dtype.
+
+    torch computes `where(x > 0, 0.1, 0.2)` and `0.1 * (x > 0)` in its default dtype.
+    """
+    return nullcontext() if dtype == torch.get_default_dtype() else _ComputingIn(dtype)
+
+
+class _ComputingIn(TorchFunctionMode):
+    def __init__(self, dtype: torch.dtype) -> None:
+        super().__init__()
+        self.dtype = dtype
+
+    def __torch_function__(
+        self, function: Any, types: Any, arguments: Any = (), options: Any = None
+    ) -> Any:
+        found = function(*arguments, **(options or {}))
+        tensors = [each for each in arguments if isinstance(each, Tensor)]
+        if (
+            not (isinstance(found, Tensor) and found.is_floating_point())
+            or {each.dtype for each in tensors} != {torch.bool}
+            or not all(isinstance(each, Tensor | int | float) for each in arguments)
+        ):
+            return found
+        first = 1 if function is torch.where else 0  # the condition stays one
+        numbers = [torch.as_tensor(each, dtype=self.dtype) for each in arguments[first:]]
+        return function(*arguments[:first], *numbers, **(options or {}))

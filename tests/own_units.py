@@ -156,6 +156,26 @@ HARD = {
     "constants that are functions of numbers": unit(
         lambda self, x, h, s: (where(1.0 < 2.0, tanh(x.a + h.a) * tanh(0.0 * x.a + 0.5), x.a),)
     ),
+    "numbers alone": unit(
+        lambda self, x, h, s: (
+            tanh(x.a + h.a)
+            + where(x.a > 0, 0.1, 0.2) * tanh(0.3)
+            + where(x.a > 0.2, x.a > 0.4, 0.7)
+            + where(True, 0.1, 0.2)
+            + 0.1 * (x.a > 0.3),
+        ),
+        hidden=lambda self, s: s.h + where(s.h > 0.3, 0.1, 0.1),
+        output=lambda self, s: s.h + where(s.h > 0.3, 0.7, 0.7) / 3.0,
+    ),
+    "an h and an output of numbers alone": unit(
+        lambda self, x, h, s: (tanh(x.a + h.a),),
+        hidden=lambda self, s: 0 * s.h + 0.1,
+        output=lambda self, s: where(s.h > 0.0, 0.2, 0.2),
+    ),
+    "a block of W h that nothing uses": unit(
+        lambda self, x, h, s, w: (0.5 * s.h + x.a,), weights=("w",)
+    ),
+    "nothing of what it is given is used": unit(lambda self, x, h, s: (0.5 * s.h + 0.1,)),
     "a state of weights alone": unit(
         lambda self, x, h, s, w: (tanh(x.a + h.a) * w.w + 0.1 * s.k, w.w),
         ("h", "k"),

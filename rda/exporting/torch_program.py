@@ -15,6 +15,7 @@ from rda.exporting.checking import Inputs, Runner
 from rda.exporting.subject import ExportError, Form, Subject
 from rda.scan.passes import Weights
 from rda.scan.ragged import running
+from rda.symbolic.expressions import evaluate
 
 if TYPE_CHECKING:
     from rda.units import Unit
@@ -196,16 +197,16 @@ class _Group(nn.Module):
 
     def step(self, state: list[Tensor], x: Tensor) -> tuple[list[Tensor], Tensor]:
         """The state and the output after one step, from the state before it and W x + b."""
-        unit = self.unit
-        own = (unit.w_type(*self.own.values()),) if unit.weights else ()
-        before = unit.state_type(*state)
-        product = F.linear(unit.hidden(before), self.recurrent)
-        x_blocks = unit.x_type(*x.chunk(len(unit.inputs), -1))
-        h_blocks = unit.h_type(*product.chunk(len(unit.recurrent), -1))
-        after = unit.state_type(*unit.step(x_blocks, h_blocks, before, *own))
+        traced, nothing = self.unit.traced, torch.zeros_like(state[0])
+        values = dict(zip(traced.before.values(), state, strict=True))
+        (h,) = evaluate([traced.start_hidden], values, nothing)
+        product = F.linear(nothing + h, self.recurrent)
+        values |= zip(traced.x.values(), x.chunk(len(traced.x), -1), strict=True)
+        values |= zip(traced.h.values(), product.chunk(len(traced.h), -1), strict=True)
+        values |= zip(traced.weights.values(), self.own.values(), strict=True)
+        *after, output = evaluate((*traced.after.values(), traced.output), values, nothing)
         # Results of a loop may be neither views of others nor numbers.
-        nothing = torch.zeros_like(state[0])
-        return [nothing + part for part in after], nothing + unit.output(after)
+        return [nothing + part for part in after], nothing + output
 
     def masked(self, state: list[Tensor], x: tuple[Tensor, Tensor]) -> tuple[list[Tensor], Tensor]:
         """The same for the rows that go on; others keep their state."""

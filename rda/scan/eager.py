@@ -47,7 +47,7 @@ class Eager:
             gates = self._gates(projected[t], torch.mm(h, transposed), units)
             values: dict[Expression, Tensor] = dict(zip(of.gate_expressions, gates, strict=True))
             values |= constants | dict(zip(traced.before.values(), state, strict=True))
-            found = [nothing + each for each in evaluate(results, values)]
+            found = [nothing + each for each in evaluate(results, values, nothing)]
             stepped, (new_h, o, *values_kept) = found[: len(state)], found[len(state) :]
             if going_on is not None:
                 pairs = zip(stepped, state, strict=True)
@@ -107,7 +107,7 @@ class Eager:
             values |= dict(zip(of.kept.values, saved[t].split(units, 1), strict=False))
             values |= {D_OUTPUT: d_output[t], D_HIDDEN: d_hidden}
             values |= dict(zip(parts, d_state, strict=True))
-            found = evaluate(targets, values)
+            found = evaluate(targets, values, nothing)
             row = d_blocks[t].split(units, 1)
             for block, gradient in zip(row, found, strict=False):
                 block.copy_(gradient)
@@ -122,9 +122,9 @@ class Eager:
                 d_before = [torch.where(going_on[t], new, old) for new, old in pairs]
             d_hidden, d_state = arrived, d_before
         values = dict(zip(traced.before.values(), first, strict=True)) | {D_HIDDEN: d_hidden}
-        values |= _numbers(of.start_gradient.values(), nothing)
         values |= dict(zip(parts, d_state, strict=True))
-        return d_blocks, [nothing + d for d in evaluate(of.start_gradient.values(), values)]
+        d_start = evaluate(of.start_gradient.values(), values, nothing)
+        return d_blocks, [nothing + d for d in d_start]
 
     def _sequences(self, sequences: list[Tensor], output: Tensor) -> list[tuple[str, Tensor]]:
         """The parts of the state that are known at every step, by name."""
@@ -149,6 +149,6 @@ def _times(time: int, reverse: bool) -> Iterator[int]:
 
 
 def _numbers(results: Iterable[Expression], like: Tensor) -> dict[Expression, Tensor]:
-    """The numbers in expressions, in the dtype of the others: torch would take its default."""
+    """The numbers in expressions as tensors, made once for all steps."""
     found = (each for each in in_order(results) if each.number is not None)
-    return {each: like.new_tensor(each.number) for each in found}
+    return {each: like.new_full((), each.number) for each in found}

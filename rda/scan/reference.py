@@ -3,11 +3,13 @@
 Every other engine is tested against this one.
 """
 
+from collections.abc import Iterable
+
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from rda.precision import state_dtype
+from rda.precision import computing_in, state_dtype
 from rda.scan.passes import Call
 from rda.scan.ragged import running
 from rda.scan.tracing import check_allocated
@@ -24,26 +26,37 @@ def scan(call: Call) -> tuple[Tensor, ...]:
     for part in call.start:
         check_allocated(part, "state")
     like = input.new_empty((input.shape[1], recurrent_weight.shape[1]), dtype=wide)
-    state = unit.filled(call.start or [None] * len(unit.parts), like)
+    state = unit.filled(call.starts, like)
     own = (unit.w_type(*weights.of_units),) if unit.weights else ()
     # unbind, because the backward pass of projected[t] creates a full-size tensor at every step.
     projected_at = projected.unbind(0)
     outputs = list(projected_at)
     order = range(len(outputs))
     for t in reversed(order) if call.reverse else order:
-        # The product is in the dtype of the weights, the rest in the dtype of the state.
-        h = F.linear(unit.hidden(state).to(recurrent_weight.dtype), recurrent_weight)
-        x_blocks = unit.x_type(*projected_at[t].to(wide).chunk(len(unit.inputs), -1))
-        h_blocks = unit.h_type(*h.to(wide).chunk(len(unit.recurrent), -1))
-        stepped = unit.step(x_blocks, h_blocks, state, *own)
-        if going_on is not None:
-            pairs = zip(stepped, state, strict=True)
-            stepped = [torch.where(going_on[t], new, old) for new, old in pairs]
-        whole = (new if new.shape == like.shape else new.expand_as(like) for new in stepped)
-        state = unit.state_type(*whole)
-        outputs[t] = unit.output(state)
+        with computing_in(wide):
+            # The product is in the dtype of the weights, the rest in the dtype of the state.
+            h = F.linear(unit.hidden(state).to(recurrent_weight.dtype), recurrent_weight)
+            x_blocks = unit.x_type(*projected_at[t].to(wide).chunk(len(unit.inputs), -1))
+            h_blocks = unit.h_type(*h.to(wide).chunk(len(unit.recurrent), -1))
+            stepped = unit.step(x_blocks, h_blocks, state, *own)
+            if going_on is not None:
+                pairs = zip(stepped, state, strict=True)
+                stepped = [torch.where(going_on[t], new, old) for new, old in pairs]
+            whole = (new.to(wide).expand_as(like) for new in stepped)
+            state = unit.state_type(*whole)
+            outputs[t] = unit.output(state)
     output = torch.stack(outputs)
     if going_on is not None:
         output = output.masked_fill(~torch.stack(going_on), 0.0)
     # Copies and not views, because users detach states in place, as they do with nn.LSTM.
-    return output.to(projected.dtype), *(torch.stack((part,)) for part in state)
+    final = (torch.stack((part,)) for part in state)
+    return _reached((output.to(projected.dtype), *final), call.tensors)
+
+
+def _reached(results: Iterable[Tensor], tensors: Iterable[Tensor | None]) -> tuple[Tensor, ...]:
+    """The results, whose gradients are 0 by what a step does not use, as every engine has it.
+
+    With None in their place an optimiser would not decay such weights, and DDP would wait for them.
+    """
+    none_of_them = [x.flatten()[:0].sum() for x in tensors if x is not None and x.requires_grad]
+    return tuple(sum(none_of_them, result) for result in results)

@@ -146,25 +146,31 @@ class Derived:
         """The h of every step, from what is kept."""
         traced = self.traced
         known = {traced.after[n]: s for n, s in zip(self.kept.sequences, sequences, strict=True)}
-        (h,) = evaluate([traced.hidden], {traced.output: output, **known})
-        return output.new_full(output.shape, h) if isinstance(h, float) else h
+        (h,) = evaluate([traced.hidden], {traced.output: output, **known}, output)
+        return _whole(h, output)
 
     def first_hidden(self, start: Sequence[Any], like: Any) -> Any:
         """The h before the first step, a tensor like this one; None where it is zero."""
         if self._starts_from_zero and all(part is None for part in start):
             return None
         values = dict(zip(self.traced.before.values(), self.unit.filled(start, like), strict=True))
-        (h,) = evaluate([self.traced.start_hidden], values)
-        return like.new_full(like.shape, h) if isinstance(h, float) else h
+        (h,) = evaluate([self.traced.start_hidden], values, like)
+        return _whole(h, like)
 
     @cached_property
     def _starts_from_zero(self) -> bool:
         import torch
 
-        own = self.unit.filled([None] * len(self.unit.parts), torch.empty(1))
+        like = torch.empty(1, dtype=torch.float64)
+        own = self.unit.filled([None] * len(self.unit.parts), like)
         values = dict(zip(self.traced.before.values(), own, strict=True))
-        (h,) = evaluate([self.traced.start_hidden], values)
-        return not bool(torch.as_tensor(h).any())
+        (h,) = evaluate([self.traced.start_hidden], values, like)
+        return not bool(h.any())
+
+
+def _whole(value: Any, like: Any) -> Any:
+    """The tensor itself; a single number in the shape of the other."""
+    return value if value.shape == like.shape else value.expand_as(like).contiguous()
 
 
 def _unless_same(order: Iterable[int]) -> Order:

@@ -7,7 +7,7 @@ so that what a step computes twice is computed once, and a dictionary finds it b
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -39,8 +39,10 @@ class Function:
     """The number of arguments."""
 
     def __call__(self, *arguments: Any) -> Any:
-        """An expression where an argument is one, otherwise the result on tensors."""
+        """An expression where an argument is one, otherwise the result on tensors or numbers."""
         if not any(isinstance(argument, Expression) for argument in arguments):
+            if all(isinstance(argument, int | float) for argument in arguments):
+                return _of_numbers(self, arguments)
             return self.on_tensors(*arguments)
         if len(arguments) != self.takes:
             raise StepError(f"{self.name} takes {self.takes} values, got {len(arguments)}")
@@ -166,10 +168,19 @@ def _constant(expression: Expression) -> Any:
     function, numbers = expression.function, [one.number for one in expression.arguments]
     if function is None or any(one is None for one in numbers):
         return None
+    value = _of_numbers(function, numbers)
+    return value if function.is_condition else None if value != value else as_expression(value)
+
+
+def _of_numbers(function: Function, numbers: Sequence[Any]) -> Any:
+    """The value of a function of plain numbers, in double precision as they are."""
     import torch
 
-    value = function.on_tensors(*(torch.tensor(one, dtype=torch.float64) for one in numbers)).item()
-    return value if function.is_condition else None if value != value else as_expression(value)
+    if len(numbers) != function.takes:
+        raise StepError(f"{function.name} takes {function.takes} values, got {len(numbers)}")
+    if function.name == "where":
+        return _chosen(function, *numbers).number
+    return function.on_tensors(*(torch.tensor(one, dtype=torch.float64) for one in numbers)).item()
 
 
 def symbol(name: str) -> Expression:
@@ -244,15 +255,16 @@ def fingerprint(results: Iterable[Expression]) -> str:
     return ";".join((*lines, *(str(places[result]) for result in results)))
 
 
-def evaluate(results: Iterable[Expression], values: dict[Expression, Any]) -> list[Any]:
+def evaluate(results: Iterable[Expression], values: dict[Expression, Any], like: Any) -> list[Any]:
     """The results on tensors, from the values of symbols and of other expressions.
 
-    What is computed on the way is added to `values`.
+    Numbers have the dtype of the tensor `like`: of numbers alone torch would take its default. What
+    is computed on the way is added to `values`.
     """
     results = list(results)
     for expression in in_order(results, values):
         if expression.number is not None:
-            values[expression] = expression.number
+            values[expression] = like.new_full((), expression.number)
         elif expression.function is None:
             raise KeyError(f"no value for {expression}")
         else:

@@ -8,7 +8,7 @@ import onnxruntime
 import pytest
 import torch
 from onnx.reference import ReferenceEvaluator
-from own_units import PLAIN, RDAS, Peephole
+from own_units import HARD, PLAIN, RDAS, Peephole
 from random_settings import drawn
 
 import rda
@@ -53,7 +53,7 @@ def test_two_hundred_random_settings(tens):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
 def test_one_step_of_one_row_of_every_unit(form, dtype):
-    for name, unit in {**PLAIN, **RDAS}.items():
+    for name, unit in {**PLAIN, **RDAS, **HARD}.items():
         layer = rda.Recurrent(unit, 2, 3, dtype=dtype)
         found = compared(layer, form, time=1, batch=1)
         assert found <= (TOLERANCE if dtype == torch.float32 else 1e-12), name

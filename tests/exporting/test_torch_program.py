@@ -6,7 +6,7 @@ import sys
 
 import pytest
 import torch
-from own_units import Peephole
+from own_units import HARD, Peephole
 from torch import nn
 
 import rda
@@ -68,6 +68,15 @@ def test_a_unit_of_ones_own_from_a_learned_start(tmp_path):
     x = torch.randn(9, 2, 3)
     (found,), _ = run_without_rda(tmp_path, path, [((x,), {})])
     assert_equal(found, layer(x))
+
+
+def test_plain_numbers_are_exact_in_float64(tmp_path):
+    layer = rda.Recurrent(HARD["numbers alone"], 3, 4, dtype=torch.float64)
+    path = rda.export(layer, tmp_path / "numbers.pt2", to="torch").path
+    x = torch.randn(9, 2, 3, dtype=torch.float64)
+    (found,), _ = run_without_rda(tmp_path, path, [((x,), {})])
+    for one, other in zip(flat(found), flat(layer(x)), strict=True):
+        torch.testing.assert_close(one, other.detach(), rtol=0, atol=1e-14)
 
 
 def test_a_stream_of_steps_is_the_whole(tmp_path):

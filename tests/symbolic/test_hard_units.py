@@ -1,6 +1,7 @@
 """Units that look harmless and are not, and mistakes that are said."""
 
 import copy
+import math
 from pathlib import Path
 
 import forking
@@ -9,7 +10,7 @@ import torch
 from own_units import HARD, unit
 
 import rda
-from rda.functions import relu, tanh, where
+from rda.functions import exp, relu, tanh, where
 
 RUNNABLE = [pytest.param("cpu", marks=pytest.mark.needs_compiler), "eager"]
 
@@ -24,23 +25,61 @@ def test_they_are_right_in_every_engine(name, engine):
     )
     exact.load_state_dict(layer.state_dict())
     x = torch.randn(6, 3, 2, dtype=torch.float64)
-    found, expected = (each(x, lengths=torch.tensor([6, 2, 4])) for each in (layer, exact))
-    torch.testing.assert_close(found, expected, rtol=0, atol=1e-10)
-    gradients = [
-        torch.autograd.grad(each[0].square().sum(), list(of.parameters()))
-        for each, of in ((found, layer), (expected, exact))
-    ]
-    torch.testing.assert_close(*gradients, rtol=0, atol=1e-10)
+    for lengths in (None, torch.tensor([6, 2, 4])):
+        found, expected = (each(x, lengths=lengths) for each in (layer, exact))
+        torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
+        gradients = [
+            torch.autograd.grad(each[0].square().sum(), list(of.parameters()))
+            for each, of in ((found, layer), (expected, exact))
+        ]
+        torch.testing.assert_close(*gradients, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("engine", [*RUNNABLE, "reference"])
+def test_plain_numbers_are_in_the_dtype_of_the_layer(engine):
+    """float32 has 0.1 with an error of 1.5e-9, and 0.2 with 3.0e-9."""
+    mine = unit(
+        lambda self, x, h, s: (
+            where(x.a > 0, 0.1, 0.2),
+            0.1 * (x.a > 0),
+            where(True, 0.1, 0.2) + 0 * x.a,
+            exp(tanh(0.1)) + 0 * x.a,
+        ),
+        ("chosen", "compared", "constant", "computed"),
+    )
+    layer = rda.Recurrent(mine, 1, 1, dtype=torch.float64, engine=engine)
+    with torch.no_grad():
+        layer.weight_ih_l0.fill_(1.0)
+    _, final = layer(torch.tensor([1.0, -1.0], dtype=torch.float64).view(1, 2, 1))
+    numbers = [[0.1, 0.2], [0.1, 0.0], [0.1, 0.1], [math.exp(math.tanh(0.1))] * 2]
+    expected = torch.tensor(numbers, dtype=torch.float64)
+    torch.testing.assert_close(torch.cat(final).squeeze(2), expected, rtol=1e-15, atol=0)
+
+
+@pytest.mark.parametrize("engine", [*RUNNABLE, "reference"])
+@pytest.mark.parametrize("is_compiled", [False, True])
+@pytest.mark.parametrize("result", ["output", "state"])
+def test_what_a_step_does_not_use_has_a_gradient_of_zero(engine, is_compiled, result):
+    """With None in its place AdamW would not decay it, and DDP would wait for it."""
+    unused = HARD["nothing of what it is given is used"]
+    layer = rda.Recurrent(unused, 2, 3, 2, learn_initial_state=True, engine=engine)
+    run = torch.compile(layer, backend="aot_eager", fullgraph=True) if is_compiled else layer
+    x = torch.randn(4, 2, 2, requires_grad=True)
+    run(x)[result == "state"].sum().backward()
+    for name, parameter in {"x": x, **dict(layer.named_parameters())}.items():
+        assert parameter.grad is not None, name
+        assert bool(parameter.grad.any()) == name.startswith("initial_"), name
 
 
 @pytest.mark.parametrize("engine", RUNNABLE)
 @pytest.mark.parametrize(
     "function",
     [
-        lambda x: (x > 0) * 1.0,
+        lambda x: (x > 0) * 0.1,
         lambda x: x * (x > 0),
-        lambda x: where(x > 0, 1.0, 2.0) * x,
-        lambda x: x * 0 + 1,
+        lambda x: where(x > 0, 0.1, 0.2) * x,
+        lambda x: 0.1 * (x > 0) + where(x > 0.1, 0.3, 0.7) * exp(0.1),
+        lambda x: x * 0 + 0.1,
     ],
 )
 @pytest.mark.parametrize("choice", ["hidden", "output"])
@@ -50,8 +89,7 @@ def test_callables_that_compare(choice, function, engine):
     exact = copy.deepcopy(layer)
     exact.engine = "reference"
     x = torch.randn(6, 3, 2, dtype=torch.float64)
-    # torch makes a float32 of a comparison times a number, in the reference.
-    torch.testing.assert_close(layer(x), exact(x), rtol=0, atol=1e-6)
+    torch.testing.assert_close(layer(x), exact(x), rtol=0, atol=1e-12)
 
 
 def test_a_question_of_equality_is_no_number():
