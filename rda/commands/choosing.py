@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from rda.choosing.terms import Terms
 from rda.commands.many import connection, train_on
 from rda.commands.parser import UsageError
-from rda.commands.training import Machine, Place, check, folder_for, outcome, train_one
-from rda.scale.options import Cluster
-from rda.training.record import SETTINGS, Record, default_runs
+from rda.commands.training import check, folder_for, outcome, train_one
+from rda.options import Cluster, Machine, Place, default_runs
+from rda.training.record import SETTINGS, Record
 from rda.training.settings import RunSettings, default_name
 from rda.training.status import FAILED, INTERRUPTED, STOPPED
 

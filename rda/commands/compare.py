@@ -9,8 +9,6 @@ from rda.commands.choosing import choose
 from rda.commands.many import Trained, called, seeded, seeds_and_cluster, train_on
 from rda.commands.parser import Parser, UsageError, given_values, make
 from rda.commands.training import (
-    Machine,
-    Place,
     add_tasks,
     as_usage_errors,
     check,
@@ -23,7 +21,7 @@ from rda.commands.training import (
     unit_argument,
 )
 from rda.labels import COMPARED
-from rda.scale.options import Cluster
+from rda.options import Cluster, Machine, Place
 from rda.training.record import SETTINGS, Record
 from rda.training.settings import RunSettings, default_name
 from rda.training.status import FAILED, INTERRUPTED

@@ -6,10 +6,10 @@ from pathlib import Path
 
 from rda.commands.compare import compare
 from rda.commands.parser import Parser, add_options, given_values, make
-from rda.commands.training import Machine, Place, as_usage_errors
+from rda.commands.training import as_usage_errors
 from rda.labels import COMPARED
+from rda.options import Machine, Place, default_runs
 from rda.settings import check_at_least
-from rda.training.record import default_runs
 from rda.training.settings import full_settings, small_settings
 
 SUMMARY = "the paper's headline in minutes, on this machine"

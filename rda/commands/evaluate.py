@@ -9,8 +9,8 @@ from rda.commands.finding import RUN_HELP, load_text_model, tell_whose_model, tr
 from rda.commands.parser import Parser, UsageError, add_options, given_values, make
 from rda.commands.scoring import PAGE, score
 from rda.commands.training import as_usage_errors
+from rda.options import default_runs
 from rda.tasks.text import Text, pieces
-from rda.training.record import default_runs
 
 if TYPE_CHECKING:
     from rich.console import Console

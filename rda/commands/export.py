@@ -8,7 +8,7 @@ from typing import Literal
 from rda.commands.finding import find_run
 from rda.commands.parser import Parser, add_options, folder, given_values, make
 from rda.commands.training import as_usage_errors
-from rda.training.record import default_runs
+from rda.options import default_runs
 
 SUMMARY = "a trained model as a file for ONNX or torch.export"
 DESCRIPTION = """\

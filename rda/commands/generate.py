@@ -7,8 +7,8 @@ from pathlib import Path
 
 from rda.commands.finding import RUN_HELP, load_text_model, tell_whose_model
 from rda.commands.parser import Parser, add_options, given_values, make
+from rda.options import default_runs
 from rda.settings import check_at_least
-from rda.training.record import default_runs
 from rda.wording import visible
 
 SUMMARY = "text that a trained model writes"

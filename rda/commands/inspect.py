@@ -8,8 +8,8 @@ from rda.analysis.inspection import SEED, Inspection, read, save
 from rda.commands.finding import find_run
 from rda.commands.parser import Parser, add_options, given_values, make
 from rda.commands.training import as_usage_errors
+from rda.options import default_runs
 from rda.settings import check_at_least
-from rda.training.record import default_runs
 
 SUMMARY = "what a trained RDA or RWA looked at: attention and discount over time"
 DESCRIPTION = """\

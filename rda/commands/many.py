@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rda.commands.parser import UsageError, given_values, make
-from rda.commands.training import Machine, Place, as_usage_errors, folder_for
-from rda.scale.options import Cluster, Seeds
+from rda.commands.training import as_usage_errors, folder_for
+from rda.options import Cluster, Machine, Place, Seeds
 from rda.training.record import SETTINGS, Record
 from rda.training.settings import RunSettings
 from rda.training.torchrun import is_team
@@ -75,8 +75,8 @@ def connection(cluster: Cluster) -> Iterator[None]:
     if not cluster.on:
         yield
         return
+    from rda.options import ray_address
     from rda.scale.connecting import ClusterError, connected
-    from rda.scale.options import ray_address
 
     try:
         with connected(ray_address(cluster.on)):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from rda.commands.finding import find_run
 from rda.commands.parser import Parser, UsageError, add_options, given_values, make
 from rda.commands.training import as_usage_errors
-from rda.training.record import default_runs
+from rda.options import default_runs
 
 if TYPE_CHECKING:
     from rda.training.own_model import OwnModel

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from rda.commands.finding import folder_of_runs
 from rda.commands.parser import Parser, add_options, given_values, make
-from rda.training.record import default_runs
+from rda.options import default_runs
 
 SUMMARY = "the paper's tables, figures and claims beside the recorded runs, as a page"
 DESCRIPTION = """\

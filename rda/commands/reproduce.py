@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING
 from rda.commands.finding import folder_of_runs
 from rda.commands.many import train_on
 from rda.commands.parser import Parser, UsageError, add_options, given_values, make
-from rda.commands.training import Machine, Place, as_usage_errors, read_files_of
+from rda.commands.training import as_usage_errors, read_files_of
 from rda.experiments.catalogue import Experiment, chosen, experiments, runs_by_name
 from rda.experiments.plan import Planned, SecondsPerStep, cost, in_order, make_plan
-from rda.scale.options import Cluster
+from rda.options import Cluster, Machine, Place, default_runs
 from rda.settings import check_at_least
-from rda.training.record import default_runs
 from rda.training.settings import RunSettings, default_name
 from rda.wording import clock_time, counted
 

@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from rda.commands.parser import Parser, add_options, given_values, make
-from rda.training.record import default_runs, read_records, run_folders
+from rda.options import default_runs
+from rda.training.record import read_records, run_folders
 from rda.training.status import RecordError
 
 SUMMARY = "what was trained, and how it went"

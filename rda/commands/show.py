@@ -7,7 +7,8 @@ from pathlib import Path
 import rda
 from rda.commands.finding import find_run
 from rda.commands.parser import Parser, UsageError, add_options, given_values, make
-from rda.training.record import PICTURE, Record, default_runs
+from rda.options import default_runs
+from rda.training.record import PICTURE, Record
 from rda.training.settings_file import to_toml
 from rda.training.status import INTERRUPTED, KILLED, RecordError
 

@@ -6,8 +6,6 @@ from pathlib import Path
 from rda.commands.many import called, seeded, seeds_and_cluster, train_on
 from rda.commands.parser import Parser, UsageError
 from rda.commands.training import (
-    Machine,
-    Place,
     add_tasks,
     check,
     machine_and_place,
@@ -20,7 +18,7 @@ from rda.commands.training import (
     unit_list,
 )
 from rda.labels import COMPARED
-from rda.scale.options import Cluster
+from rda.options import Cluster, Machine, Place
 from rda.training.record import Record, status_in
 from rda.training.settings import RunSettings, default_name
 from rda.training.settings_file import SettingsError, read_settings

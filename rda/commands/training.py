@@ -6,62 +6,20 @@ import textwrap
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rda.commands.parser import Parser, UsageError, add_options, given_values, make
 from rda.labels import COMPARED, UNIT_LABELS, unit_label
-from rda.scale.options import Cluster, Seeds
-from rda.settings import Limits, Recipe, check_at_least
+from rda.options import Cluster, Machine, Place, Seeds, default_runs
+from rda.settings import Limits, Recipe
 from rda.tasks import Task, all_tasks
-from rda.training.record import Record, check_name, default_runs
+from rda.training.record import Record, check_name
 from rda.training.settings import RunSettings, settings_for, with_changes
 from rda.training.status import FAILED, INTERRUPTED, RecordError, Status
 
 if TYPE_CHECKING:
     from rda.training.progress import TrainingProgress
-
-
-@dataclass(frozen=True)
-class Machine:
-    """Where a run is computed."""
-
-    device: str = "auto"
-    """Device: cpu, cuda, cuda:1, ...; auto takes the GPU where there is one."""
-    engine: str = "auto"
-    """Engine that runs the unit; `rda doctor` lists them. For LSTM and GRU: a GPU engine, or torch
-    for torch's own implementation."""
-    threads: int = 0
-    """Number of CPU threads; 0 leaves it to torch."""
-    accumulate: int = 1
-    """Pieces in which the rows of a batch are computed one after the other, to save memory."""
-
-    def __post_init__(self) -> None:
-        check_at_least("threads", self.threads, 0)
-        check_at_least("accumulate", self.accumulate, 1)
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where a run is recorded, and where its data comes from."""
-
-    name: str = ""
-    """Name of the run or of the comparison; by default made of task, unit and seed."""
-    runs_dir: Path = field(default_factory=default_runs)
-    """Folder of runs ($RDA_RUNS)."""
-    data_dir: str = ""
-    """Folder with MNIST or enwik8, as .gz, .zip or plain files ($RDA_DATA); what is missing is
-    downloaded."""
-    checkpoint_minutes: float = 1.0
-    """Minutes between checkpoints; 0 saves one after every step."""
-    force: bool = False
-    """Start over, even where the run is finished."""
-    tensorboard: bool = False
-    """Also write event files for TensorBoard into the run's folder."""
-
-    def __post_init__(self) -> None:
-        check_at_least("checkpoint_minutes", self.checkpoint_minutes, 0)
 
 
 def add_tasks(

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from rda.scale.options import LOCAL, ON_A_NODE
+from rda.options import LOCAL, ON_A_NODE
 
 SECONDS_TO_ANSWER = 10.0
 ATTEMPTS = 3

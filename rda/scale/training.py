@@ -8,10 +8,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from rda.options import Cluster, ray_address
 from rda.scale.assignment import Assignment, code_version
 from rda.scale.connecting import ClusterError, connected
 from rda.scale.fleet import Fleet, Followed, Watcher, bring_home
-from rda.scale.options import Cluster, ray_address
 from rda.training.record import SETTINGS, Record
 from rda.training.run import Run
 from rda.training.settings import RunSettings

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from rda.names import unknown_name
+from rda.options import Cluster, Machine, Place, Seeds
 from rda.settings import Limits, Recipe
 from rda.tasks.task import Task
 
@@ -31,10 +32,13 @@ ENTRY_POINTS = "rda.tasks"
 VARIABLE = "RDA_TASKS"
 NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,49}")
 RESERVED = {
-    *(field.name for field in (*fields(Recipe), *fields(Limits))),
-    "small", "device", "engine", "threads", "name", "runs_dir", "data_dir", "checkpoint_minutes",
-    "force", "tensorboard", "help", "unit", "task", "folder", "progress", "start", "command",
-    "parser", "seeds", "on", "store", "gpus",
+    *(
+        field.name
+        for owner in (Recipe, Limits, Machine, Place, Seeds, Cluster)
+        for field in fields(owner)
+    ),
+    "task", "unit", "small", "help", "start", "parser", "command",  # more of a command line
+    "folder", "progress",  # more of rda.train
 }  # fmt: skip
 """Names of built-in settings and options; a task's own settings need other names."""
 
@@ -191,9 +195,12 @@ def _check(task: object) -> None:
     if not task.__doc__ or task.__doc__.startswith(f"{task.__name__}("):
         raise TypeError(f"{what} should have a docstring: it is the task's help")
     hints = get_type_hints(task)
+    switches = {name for owner in (task, Recipe, Limits) for name in _switches(owner)}
     for field in fields(task):
         if field.name in RESERVED:
             raise TypeError(f"{what}.{field.name} is the name of a built-in setting: rename it")
+        if field.name.startswith("no_") and field.name[3:] in switches:
+            raise TypeError(f"{what}.{field.name} is how {field.name[3:]} is turned off: rename it")
         kind = hints[field.name]
         is_names = get_origin(kind) is Literal and all(isinstance(n, str) for n in get_args(kind))
         if kind not in (int, float, bool, str) and not is_names:
@@ -204,3 +211,8 @@ def _check(task: object) -> None:
         raise TypeError(
             f"{what}.goal should be about loss or {task.metric}, got {task.goal.column!r}"
         )
+
+
+def _switches(owner: type) -> list[str]:
+    """The settings that are on or off: the option --no-NAME turns one off."""
+    return [name for name, kind in get_type_hints(owner).items() if kind is bool]

@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from rda.labels import unit_label
+from rda.options import default_runs
 from rda.tasks import Task
 from rda.training import running
 from rda.training.listening import Listener
-from rda.training.record import Record, check_name, default_runs
+from rda.training.record import Record, check_name
 from rda.training.settings import (
     RunSettings,
     default_name,

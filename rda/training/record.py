@@ -12,7 +12,6 @@ manifest.sha256     the SHA-256 of each file, written when the run has ended
 """
 
 import json
-import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
@@ -54,11 +53,6 @@ def status_in(folder: Path) -> Status | None:
         return Record(folder).status
     except RecordError:
         return None
-
-
-def default_runs() -> Path:
-    """The folder of runs: $RDA_RUNS, otherwise `runs` in the current folder."""
-    return Path(os.environ.get("RDA_RUNS") or "runs").expanduser()
 
 
 def check_name(name: str) -> str:

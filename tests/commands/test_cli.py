@@ -111,6 +111,15 @@ class TestNames:
         assert main(line) == 2
         assert f"Did you mean {hint}?" in complaint(capsys)
 
+    @pytest.mark.parametrize(
+        "name", ["--num-layers", "--bidirectional", "--optimizer", "--iterations", "--verbose"]
+    )
+    def test_a_name_that_is_like_no_other_gets_no_hint(self, name, capsys):
+        assert main(["train", "copy", "RWA", name, "3"]) == 2
+        told = complaint(capsys)
+        assert f"unknown option '{name}'" in told
+        assert "Did you mean" not in told
+
     def test_a_wrong_run_gets_the_nearest_right_one(self, capsys):
         train("--steps", "1", "--name", "first")
         capsys.readouterr()

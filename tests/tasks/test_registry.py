@@ -1,14 +1,18 @@
 """Tasks from outside the package: found, checked, and refused with a reason."""
 
 import importlib
+import inspect
 import subprocess
 import sys
-from dataclasses import dataclass
+import warnings
+from dataclasses import dataclass, fields
 from importlib.metadata import EntryPoint
 from typing import Literal
 
 import pytest
 
+import rda
+from rda.cli import build_parser, main
 from rda.tasks import (
     Batch,
     Goal,
@@ -212,3 +216,42 @@ def test_an_own_setting_is_part_of_a_runs_name_unless_the_task_says_that_it_was_
     assert len({*names, name_of_a_run()}) == 3
     later = name_of_a_run(counted=1, __annotations__=kinds, added_later=("counted",))
     assert later == name_of_a_run()
+
+
+def names_of_options():
+    """What argparse and `rda.train` call everything that can be given beside a task's own."""
+    found = {*inspect.signature(rda.train).parameters} - {"changes"}
+    for command in ("train", "compare"):
+        parser = build_parser([command, "copy"])
+        for name in (command, "copy"):
+            (subparsers,) = parser._subparsers._group_actions
+            parser = subparsers.choices[name]
+        found |= {*parser._defaults, *(action.dest for action in parser._actions)}
+        found |= {name.lstrip("-").replace("-", "_") for name in parser._option_string_actions}
+    return sorted(found - {part.name for part in fields(find_task("copy"))} - {"h", "name"})
+
+
+def test_a_setting_cannot_have_the_name_of_an_option():
+    """argparse refuses a name that is given twice, and with it every task's command line."""
+    names = names_of_options()
+    assert {"accumulate", "gpus", "no_learn_initial_state", "folder", "unit"} <= {*names}
+    for name in names:
+        task = made(**{name: 1, "__annotations__": {name: int}})
+        with pytest.raises(TypeError, match=f"{name} is .*: rename it"):
+            register(task)
+    twice = made(quick=True, no_quick=1, __annotations__={"quick": bool, "no_quick": int})
+    with pytest.raises(TypeError, match="no_quick is how quick is turned off: rename it"):
+        register(twice)
+
+
+def test_a_task_whose_setting_has_the_name_of_an_option_stops_no_other(
+    tmp_path, monkeypatch, capsys
+):
+    (tmp_path / "own.py").write_text(OWN.replace("size:", "accumulate:"))
+    monkeypatch.setenv("RDA_TASKS", str(tmp_path / "own.py"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        assert main(["train", "copy", "--help"]) == 0
+    told = capsys.readouterr()
+    assert "--accumulate" in told.out
+    assert "Own.accumulate is the name of a built-in setting: rename it" in told.err

@@ -1,7 +1,9 @@
-"""What can be set about many runs; needs neither torch nor Ray."""
+"""What can be set about how, where and how often runs are computed; needs neither torch nor Ray."""
 
+import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 
 from rda.settings import check_at_least
 
@@ -9,6 +11,52 @@ LOCAL, ON_A_NODE = "local", "auto"
 CLIENT_PORT = 10001
 """Where the head of a Ray cluster listens for programs on other machines."""
 HOST_AND_PORT = re.compile(r"ray://(\[[0-9A-Fa-f:]+\]|[A-Za-z0-9._-]+)(?::(\d{1,5}))?/?")
+
+
+def default_runs() -> Path:
+    """The folder of runs: $RDA_RUNS, otherwise `runs` in the current folder."""
+    return Path(os.environ.get("RDA_RUNS") or "runs").expanduser()
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Where a run is computed."""
+
+    device: str = "auto"
+    """Device: cpu, cuda, cuda:1, ...; auto takes the GPU where there is one."""
+    engine: str = "auto"
+    """Engine that runs the unit; `rda doctor` lists them. For LSTM and GRU: a GPU engine, or torch
+    for torch's own implementation."""
+    threads: int = 0
+    """Number of CPU threads; 0 leaves it to torch."""
+    accumulate: int = 1
+    """Pieces in which the rows of a batch are computed one after the other, to save memory."""
+
+    def __post_init__(self) -> None:
+        check_at_least("threads", self.threads, 0)
+        check_at_least("accumulate", self.accumulate, 1)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a run is recorded, and where its data comes from."""
+
+    name: str = ""
+    """Name of the run or of the comparison; by default made of task, unit and seed."""
+    runs_dir: Path = field(default_factory=default_runs)
+    """Folder of runs ($RDA_RUNS)."""
+    data_dir: str = ""
+    """Folder with MNIST or enwik8, as .gz, .zip or plain files ($RDA_DATA); what is missing is
+    downloaded."""
+    checkpoint_minutes: float = 1.0
+    """Minutes between checkpoints; 0 saves one after every step."""
+    force: bool = False
+    """Start over, even where the run is finished."""
+    tensorboard: bool = False
+    """Also write event files for TensorBoard into the run's folder."""
+
+    def __post_init__(self) -> None:
+        check_at_least("checkpoint_minutes", self.checkpoint_minutes, 0)
 
 
 @dataclass(frozen=True)
