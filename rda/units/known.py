@@ -1,9 +1,11 @@
 """Units by their keys, because an operator of torch takes strings and no objects."""
 
 import copy
+import sys
+from contextlib import suppress
 from functools import cache
 from importlib import import_module
-from operator import attrgetter
+from typing import Any
 
 import torch
 
@@ -32,7 +34,7 @@ def find(key: str) -> Unit:
     """The unit of this key."""
     if key not in _known:
         kind, *choices = key.split()
-        _known[key] = AVERAGES[kind](*choices) if kind in AVERAGES else _imported(kind, key)
+        _known[key] = AVERAGES[kind](*choices) if kind in AVERAGES else _made(kind, key)
     return _known[key]
 
 
@@ -65,18 +67,27 @@ def key_of(unit: Unit) -> str:
         return ""
 
 
-def _imported(place: str, key: str) -> Unit:
-    """The unit of a class that can be imported and made without arguments."""
+def _made(place: str, key: str) -> Unit:
+    """The unit of a class of a module that is imported already, made without arguments.
+
+    A key comes with a saved program, perhaps from a stranger: nothing is imported because it names
+    it, except our own units, and nothing is called that is no unit.
+    """
     module, _, name = place.partition(":")
-    try:
-        unit: Unit = attrgetter(name)(import_module(module))()
-        if unit.key == key:
-            return unit
-    except Exception:  # whatever the module of another person raises
-        pass
+    if module.startswith("rda.units."):
+        with suppress(ImportError):
+            import_module(module)
+    found: Any = sys.modules.get(module)
+    for part in name.split("."):
+        found = getattr(found, "__dict__", {}).get(part)  # no code runs, as it may in `getattr`
+    if isinstance(found, type) and issubclass(found, Unit):
+        with suppress(Exception):  # whatever the class of another person raises
+            unit = found()
+            if unit.key == key:
+                return unit
     raise KeyError(
-        f"the unit {name} of {module} is not known in this process: call rda.units.register with "
-        "one that computes the same"
+        f"the unit {name} of {module} is not known in this process: import {module} before the "
+        "program is run, or call rda.units.register with a unit that computes the same"
     )
 
 

@@ -11,6 +11,7 @@ from own_units import HARD, unit
 
 import rda
 from rda.functions import exp, relu, tanh, where
+from rda.units.known import find
 
 RUNNABLE = [pytest.param("cpu", marks=pytest.mark.needs_compiler), "eager"]
 
@@ -147,7 +148,7 @@ def test_another_process_reads_what_was_saved(tmp_path):
         "torch.save(layer, 'layer.pt')\n"
         "torch.export.save(torch.export.export(layer, (x,)), 'p.pt2')\n"
         "torch.save(layer(x)[0], 'expected.pt')\n",
-        "import torch, rda\nx, expected = torch.ones(4, 1, 2), torch.load('expected.pt')\n"
+        "import torch, rda, theirs\nx, expected = torch.ones(4, 1, 2), torch.load('expected.pt')\n"
         "program = torch.export.load('p.pt2').module()\n"
         "assert torch.allclose(program(x)[0], expected, atol=1e-6)\n"
         "layer = torch.load('layer.pt', weights_only=False)\n"
@@ -158,6 +159,51 @@ def test_another_process_reads_what_was_saved(tmp_path):
         line = f"import sys; sys.path[:0] = [{root!r}, {str(tmp_path)!r}]\n{each}"
         ended, _, complaints = forking.run(["-c", line], tmp_path)
         assert ended == 0, complaints
+
+
+CALLED = []
+
+
+def not_a_unit():
+    CALLED.append("a function")
+
+
+class NotAUnit:
+    def __init__(self):
+        CALLED.append("a class")
+
+
+@pytest.mark.parametrize("name", ["not_a_unit", "NotAUnit", "CALLED.append", "Leaky.step", "gone"])
+def test_what_a_program_names_is_not_called_before_it_is_known_to_be_a_unit(name):
+    with pytest.raises(KeyError, match=f"the unit {name} of .* is not known in this process"):
+        find(f"{__name__}:{name} 0123456789ab")
+    assert not CALLED
+
+
+@pytest.mark.parametrize("module", ["theirs_alone", "theirs_alone.inside", "rda.__main__"])
+def test_no_module_is_imported_because_a_program_names_it(module, tmp_path, monkeypatch):
+    folder = tmp_path / "theirs_alone"
+    folder.mkdir()
+    for file in ("__init__.py", "inside.py"):
+        (folder / file).write_text("raise SystemExit('this code has run')\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(KeyError, match=rf"import {module} before the program is run, or call"):
+        find(f"{module}:Theirs 0123456789ab")
+
+
+def test_our_own_units_are_found_in_any_process(tmp_path):
+    """Programs of before name them by their modules, which nobody has imported yet."""
+    code = (
+        "import sys\nfrom rda.units import known\n"
+        "key = 'rda.units.gru:GRU ' + known.GRU().key.split()[1]\n"
+        "known._known.clear()\ndel sys.modules['rda.units.gru']\n"
+        "assert known.find(key).key == key\n"
+    )
+    root = str(Path(rda.__file__).parents[1])
+    ended, _, complaints = forking.run(
+        ["-c", f"import sys; sys.path.insert(0, {root!r})\n{code}"], tmp_path
+    )
+    assert ended == 0, complaints
 
 
 @pytest.mark.parametrize("function", [lambda x: 1.0 + x * x, torch.exp, torch.nn.Softplus()])
