@@ -17,8 +17,6 @@ from rda.sequence import SequenceLayer
 from rda.state import State
 from rda.symbolic.functions import log_from_weight, softplus
 from rda.training.model import SequenceModel
-from rda.training.own_model import OwnModel
-from rda.training.text_model import TextModel
 
 if TYPE_CHECKING:
     from torch import nn
@@ -146,12 +144,7 @@ def describe(module: nn.Module, form: Form) -> Subject:
 
 def _described(module: nn.Module) -> Subject:
     if isinstance(module, SequenceModel):
-        facts = {}
-        if isinstance(module, TextModel):
-            facts["vocabulary"] = json.dumps(module.vocabulary.facts())
-        if isinstance(module, OwnModel):
-            told = module.understanding
-            facts["sequences"] = json.dumps({**told.to_facts(), "inputs": told.preparation.names})
+        facts = {name: json.dumps(each) for name, each in module.needed_beside().items()}
         readout, encoder = module.readout, module.encoder
         return Subject(
             _described(module.unit).stack,

@@ -63,6 +63,10 @@ class SequenceModel(nn.Module):
                 if name.startswith("initial_"):
                     nn.init.normal_(start, std=initial_state_deviation)
 
+    def needed_beside(self) -> dict[str, Any]:
+        """What else a program needs that is given the exported model, by name; fit for JSON."""
+        return {}
+
     def reset_parameters(self) -> None:
         """Section 6.1 for all that does not belong to the unit: Xavier weights, biases 0."""
         nn.init.xavier_uniform_(self.readout.weight)

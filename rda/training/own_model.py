@@ -34,6 +34,11 @@ class OwnModel(SequenceModel):
         )
         self.understanding = understanding
 
+    def needed_beside(self) -> dict[str, Any]:
+        """How inputs are prepared, and what the answers stand for."""
+        told = self.understanding
+        return {"sequences": {**told.to_facts(), "inputs": told.preparation.names}}
+
     def predict(self, data: Any) -> NDArray[Any]:
         """The answers for other data: labels as words, or numbers in their own unit.
 

@@ -37,6 +37,10 @@ class TextModel(SequenceModel):
         )
         self.vocabulary = vocabulary
 
+    def needed_beside(self) -> dict[str, Any]:
+        """The vocabulary."""
+        return {"vocabulary": self.vocabulary.facts()}
+
     def generate(
         self,
         prompt: str | bytes = "",

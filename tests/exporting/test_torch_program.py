@@ -1,8 +1,10 @@
 """A program of torch.export runs in a process that has no rda, at any batch and time."""
 
 import json
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -90,6 +92,28 @@ def test_a_stream_of_steps_is_the_whole(tmp_path):
         output, state = program(step, state)
         outputs.append(output)
     assert_equal((torch.stack(outputs), state), layer(x))
+
+
+WITH_TORCH_ALONE = """
+import sys
+import rda
+sys.modules |= dict.fromkeys(rda.EXTRA_PACKAGES)
+import torch
+for name in ("RDA", "LSTM"):
+    layer, x = rda.build(name, 3, 4), torch.randn(9, 2, 3)
+    rda.export(layer, "layer.pt2", to="torch")
+    found, _ = torch.export.load("layer.pt2").module()(x)
+    torch.testing.assert_close(found, layer(x)[0])
+"""
+
+
+def test_a_layer_is_exported_where_nothing_but_torch_is_installed(tmp_path):
+    path = {**os.environ, "PYTHONPATH": str(Path(rda.__file__).parents[1])}
+    done = subprocess.run(
+        [sys.executable, "-c", WITH_TORCH_ALONE],
+        capture_output=True, text=True, check=False, cwd=tmp_path, env=path,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
 
 
 def test_what_torch_cannot_export_is_one_line(tmp_path, monkeypatch):
