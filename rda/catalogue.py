@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any, Literal, overload
 
-from rda import baselines
+from rda import baselines, units
 from rda.baselines import GRU, LSTM
 from rda.labels import RDA_LABELS, UNIT_LABELS, RDALabel, unit_label
 from rda.layers import RDA, RWA
@@ -59,4 +59,10 @@ def build(name: str, input_size: int, hidden_size: int, **options: Any) -> Unit:
         **options: any option of the unit's class, such as `batch_first` or
             `learn_initial_state`.
     """
+    kind = name if isinstance(name, type) else type(name)
+    if issubclass(kind, units.Unit):
+        raise TypeError(
+            f"name should be the label of a unit of the paper, got the unit {kind.__name__}: write "
+            f"rda.Recurrent({kind.__name__}(), {input_size}, {hidden_size})"
+        )
     return UNITS[unit_label(name)](input_size, hidden_size, **options)

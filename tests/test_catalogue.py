@@ -5,6 +5,7 @@ from typing import get_args
 
 import pytest
 import torch
+from own_units import Peephole
 from torch import nn
 
 import rda
@@ -120,6 +121,12 @@ def test_a_learned_start_is_where_lstm_and_gru_begin():
 def test_an_unknown_unit_gets_the_nearest_name(name, nearest):
     with pytest.raises(ValueError, match=f"unknown unit '{name}'. Did you mean '{nearest}'"):
         rda.build(name, 3, 4)
+
+
+@pytest.mark.parametrize("unit", [Peephole(), Peephole])
+def test_a_unit_of_ones_own_is_sent_to_recurrent(unit):
+    with pytest.raises(TypeError, match=r"unit Peephole: write rda\.Recurrent\(Peephole\(\), 3, 4"):
+        rda.build(unit, 3, 4)
 
 
 def test_a_label_cannot_be_made_to_lie():

@@ -10,14 +10,13 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any, TypeAlias
+
+from rda.symbolic.refusing import Refusing, StepError, no_number, of_numpy
 
 Scalar: TypeAlias = "Expression | float"
 Derivative = Callable[["Expression"], tuple["Scalar | None", ...]]
-
-
-class StepError(TypeError):
-    """A unit's step does what it may not. The message says what, and what to write in its place."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +40,7 @@ class Function:
     def __call__(self, *arguments: Any) -> Any:
         """An expression where an argument is one, otherwise the result on tensors or numbers."""
         if not any(isinstance(argument, Expression) for argument in arguments):
-            if all(isinstance(argument, int | float) for argument in arguments):
+            if all(isinstance(argument, Real) for argument in arguments):
                 return _of_numbers(self, arguments)
             return self.on_tensors(*arguments)
         if len(arguments) != self.takes:
@@ -57,7 +56,7 @@ class Function:
 
 
 @dataclass(frozen=True, eq=False)
-class Expression:
+class Expression(Refusing):
     """A function of other expressions; a symbol or a number where the function is None."""
 
     function: Function | None
@@ -98,14 +97,6 @@ class Expression:
     def __gt__(self, other: Scalar) -> Expression | bool:
         return less(other, self)
 
-    def __le__(self, other: object) -> bool:
-        raise StepError("comparisons are < and >, without =")
-
-    __ge__ = __le__
-
-    def __pow__(self, other: object) -> Expression:
-        raise StepError("there are no powers: write x * x, or exp(y * log(x))")
-
     def __eq__(self, other: object) -> bool:
         if getattr(_while, "tracing", False):
             raise StepError("a unit's step cannot ask whether a value equals another: use < and >")
@@ -113,19 +104,12 @@ class Expression:
 
     __hash__ = object.__hash__
 
-    def __bool__(self) -> bool:
-        raise StepError(
-            "a unit's step has no values while it is traced, so it cannot branch on one: "
-            "use where(condition, a, b) in place of if, and, or, max and min"
-        )
-
-    def __matmul__(self, other: object) -> Expression:
-        raise StepError(
-            "a step has one product with a matrix, W h, which is computed before it: name the "
-            "blocks of W in `recurrent`"
-        )
-
-    __rmatmul__ = __matmul__
+    def __array_ufunc__(self, function: Any, method: str, *arguments: Any, **_: Any) -> Any:
+        """Arithmetic with a number of numpy on the left."""
+        if function.__name__ not in _OF_NUMPY or method != "__call__":
+            raise of_numpy(function)
+        given = (each.item() if getattr(each, "ndim", 1) == 0 else each for each in arguments)
+        return _OF_NUMPY[function.__name__](*given)
 
     def __repr__(self) -> str:
         if self.function is None:
@@ -192,11 +176,12 @@ def as_expression(value: Scalar) -> Expression:
     """A number as an expression; an expression as it is."""
     if isinstance(value, Expression):
         return value
-    if not isinstance(value, int | float):
-        raise StepError(
-            f"a unit computes with numbers and expressions, got: {type(value).__name__}"
-        )
-    return _known.setdefault(float(value), Expression(None, number=float(value)))
+    if not isinstance(value, Real):
+        raise no_number(value)
+    number = float(value)
+    if number != number:
+        raise StepError("a unit computes with numbers and expressions, got: nan")
+    return _known.setdefault(number, Expression(None, number=number))
 
 
 def as_number(value: Scalar) -> Expression:
@@ -331,6 +316,17 @@ def negate(a: Scalar) -> Expression:
 def less(a: Scalar, b: Scalar) -> Expression | bool:
     found: Expression | bool = LESS(a, b)
     return found
+
+
+_OF_NUMPY: dict[str, Callable[..., Any]] = {
+    "add": add,
+    "subtract": subtract,
+    "multiply": multiply,
+    "divide": divide,
+    "negative": negate,
+    "less": less,
+    "greater": lambda a, b: less(b, a),
+}
 
 
 def _of_division(quotient: Expression) -> tuple[Scalar, Scalar]:

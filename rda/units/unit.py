@@ -8,9 +8,13 @@ from collections import namedtuple
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from keyword import iskeyword
+from linecache import getline
+from numbers import Real
+from traceback import walk_tb
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
-from rda.symbolic.expressions import Expression, StepError, as_number, fingerprint, symbol, tracing
+from rda.symbolic.expressions import Expression, as_number, fingerprint, symbol, tracing
+from rda.symbolic.refusing import StepError, instead
 
 Names: TypeAlias = tuple[str, ...]
 
@@ -59,7 +63,7 @@ class Unit:
         if not all(hasattr(cls, name) for name in ("inputs", "recurrent", "state")):
             return
         check_definition(cls)
-        cls.parts = tuple(Part(part) if isinstance(part, str) else part for part in cls.state)
+        cls.parts = tuple(map(_part, cls.state))
         names = [part.name for part in cls.parts]
         cls.state_type, cls.x_type, cls.h_type, cls.w_type = (
             namedtuple("Values", each) for each in (names, cls.inputs, cls.recurrent, cls.weights)
@@ -125,9 +129,32 @@ def check_definition(cls: type[Unit]) -> None:
                 raise ValueError(f"{owner}.{kind} has {name!r} twice")
         if not names and kind != "weights":
             raise ValueError(f"{owner}.{kind} should have at least one name")
-    for name in vars(cls).get("biases", ()):
+    biases = vars(cls).get("biases", {})
+    if not isinstance(biases, Mapping):
+        raise TypeError(f"{owner}.biases should be numbers by name, got: {type(biases).__name__}")
+    for name, value in biases.items():
         if name not in (*cls.inputs, *cls.weights):
             raise ValueError(f"{owner}.biases has {name!r}, which is not in inputs or weights")
+        check_number(f"{owner}.biases[{name!r}]", value)
+    for part in cls.state:
+        if isinstance(part, Part):
+            check_number(f"{owner}.state: the start of {part.name!r}", part.start)
+
+
+def check_number(what: str, value: object) -> None:
+    """Raise for what is no plain number."""
+    if not isinstance(value, Real):
+        raise TypeError(f"{what} should be a number, got: {type(value).__name__}")
+    if value != value:
+        raise ValueError(f"{what} should be a number, got: nan")
+
+
+def _part(given: str | Part) -> Part:
+    """A part of the state with a start of Python's own: numpy prints its numbers with a name."""
+    if isinstance(given, str):
+        return Part(given)
+    is_plain = type(given.start) in (int, float)  # keys of saved programs have either as it is
+    return given if is_plain else given._replace(start=float(given.start))
 
 
 class Traced(NamedTuple):
@@ -199,8 +226,11 @@ def _called(function: Callable[..., Any], where: str, *arguments: Any) -> Any:
     except (NotImplementedError, RecursionError):
         raise
     except StepError as error:
-        raise TypeError(f"{where}: {error}") from error
+        raise TypeError(f"{where}: {error}{_line_of(error)}") from error
     except Exception as error:
+        if isinstance(error, AttributeError) and isinstance(error.obj, Expression):
+            hint = instead(error.name)
+            raise TypeError(f"{where}: a number has no method {error.name!r}: {hint}") from error
         fields = getattr(getattr(error, "obj", None), "_fields", None)
         if isinstance(error, AttributeError) and fields is not None:
             names = ", ".join(fields)
@@ -209,6 +239,19 @@ def _called(function: Callable[..., Any], where: str, *arguments: Any) -> Any:
             f"{where} should use only + - * /, comparisons and the functions of rda.functions. "
             f"It raised {type(error).__name__}: {error}"
         ) from error
+
+
+def _line_of(error: Exception) -> str:
+    """The user's line that raised it, where its source is at hand."""
+    frames = [frame for frame, _ in walk_tb(error.__traceback__)]
+    libraries = "rda", "torch", "numpy"
+    theirs = [
+        frame
+        for frame in frames
+        if f"{frame.f_globals.get('__name__')}".partition(".")[0] not in libraries
+    ]
+    line = getline(theirs[-1].f_code.co_filename, theirs[-1].f_lineno).strip() if theirs else ""
+    return f", in: {line}" if line else ""
 
 
 def _checked(value: object, where: str) -> Expression:

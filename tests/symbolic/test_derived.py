@@ -1,14 +1,19 @@
 """What is derived from a unit is what a person would write, and wrong units are refused."""
 
+import math
+
+import numpy as np
 import pytest
 import torch
+from torch import nn
+from torch.nn import functional as F
 
 from rda import units
 from rda.symbolic.derived import Derived
 from rda.symbolic.expressions import evaluate, in_order, symbols_in
 from rda.symbolic.functions import sigmoid, tanh, where
 from rda.symbolic.gradient import D_OUTPUT, in_two_parts
-from rda.units import Unit
+from rda.units import Part, Unit
 
 
 def kept_by(unit):
@@ -98,6 +103,50 @@ class TestWhatAUnitMayNotDo:
         with pytest.raises(TypeError, match=said):
             self.traced(step)
 
+    @pytest.mark.parametrize(
+        ("step", "said"),
+        [
+            (lambda x: torch.sigmoid(x), "torch's sigmoid .* use sigmoid of rda.functions"),
+            (lambda x: torch.where(x > 0, x, 0), "torch's where .* use where of rda.functions"),
+            (lambda x: F.logsigmoid(x), "torch's log_?sigmoid .* use log_sigmoid of rda.functions"),
+            (lambda x: nn.Tanh()(x), "torch's tanh .* use tanh of rda.functions"),
+            (lambda x: torch.abs(x), r"torch's abs .* write where\(v < 0, -v, v\)"),
+            (lambda x: torch.sin(x), "torch's sin .* rda.functions has exp, log, .*, where"),
+            (lambda x: torch.stack([x, x]), "torch's stack computes with tensors"),
+            (lambda x: torch.tensor(0.5) * x, "got: Tensor: make a plain number of it, or name it"),
+            (lambda x: np.tanh(x), "numpy's tanh .* use tanh of rda.functions"),
+            (lambda x: np.maximum(x, 0), r"numpy's maximum .* write where\(a < b, b, a\)"),
+            (lambda x: np.where(x > 0, x, 0), "numpy's where .* use where of rda.functions"),
+            (lambda x: np.ones(3) * x, "got: ndarray: make a plain number of it"),
+            (
+                lambda x: math.exp(x),
+                r"function of math .* has exp, .*, in: .*math\.exp",
+            ),
+            (lambda x: float(x), "neither float nor a function of math"),
+            (lambda x: abs(x), r"no abs: write where\(v < 0, -v, v\)"),
+            (lambda x: max(x, 0.0), r"cannot branch on one: use where.* max and min, in: .*max\(x"),
+            (lambda x: 2**x, r"no powers: write x \* x"),
+            (lambda x: x.tanh(), "no method 'tanh': use tanh of rda.functions"),
+            (lambda x: x.clamp(0, 1), r"no method 'clamp': write where\(v < low"),
+            (lambda x: where((x > 0) & (x < 1), x, 0), r"where\(one, where\(other, a, b\), b\)"),
+            (lambda x: where(~(x > 0), x, 0), "exchange a and b in where"),
+            (lambda x: x * math.nan, "numbers and expressions, got: nan"),
+        ],
+    )
+    def test_use_a_function_that_no_engine_knows(self, step, said):
+        with pytest.raises(TypeError, match=rf"^Mine\.step: .*{said}") as caught:
+            self.traced(lambda self, x, h, s: (step(x.a + h.a),))
+        assert "\n" not in str(caught.value)
+
+    def test_but_compute_with_numbers_of_numpy(self):
+        of_numpy, plain = (
+            self.traced(lambda self, x, h, s, n=n: (where(n < x.a, n * x.a - h.a * n, tanh(n)),))
+            for n in (np.float64(0.1), 0.1)
+        )
+        assert of_numpy.after["h"] is plain.after["h"]
+        half = self.traced(lambda self, x, h, s: (np.float32(0.5) * x.a + h.a * np.float32(2),))
+        assert half.after["h"] is 0.5 * half.x["a"] + half.h["a"] * 2
+
     def test_return_a_constant(self):
         with pytest.raises(TypeError, match=r"Mine\.step should compute with what it is given"):
             self.traced(lambda self, x, h, s: (1.0,))
@@ -117,6 +166,16 @@ class TestWhatAUnitMayNotDo:
             ({"recurrent": ()}, r"Mine\.recurrent should have at least one name"),
             ({"inputs": ("a b",)}, r"Mine\.inputs should be names of Python, got: 'a b'"),
             ({"biases": {"f": 1.0}}, r"Mine\.biases has 'f', which is not in inputs or weights"),
+            (
+                {"biases": {"a": torch.ones(3)}},
+                r"Mine\.biases\['a'\] should be a number, got: Tensor$",
+            ),
+            ({"biases": {"a": math.nan}}, r"Mine\.biases\['a'\] should be a number, got: nan$"),
+            ({"biases": ["a"]}, r"Mine\.biases should be numbers by name, got: list$"),
+            (
+                {"state": (Part("h", start=torch.ones(())),)},
+                r"Mine\.state: the start of 'h' should be a number, got: Tensor$",
+            ),
         ],
     )
     def test_be_made_of_something_else(self, changes, said):

@@ -21,7 +21,7 @@ def assert_equal(function, *arguments):
     (written,) = in_operators([function(*symbols)], (), smallest)
     used = {each.function.name for each in in_order([written]) if each.function}
     assert used <= set(OPERATORS)
-    (found,) = evaluate([written], dict(zip(symbols, arguments, strict=True)))
+    (found,) = evaluate([written], dict(zip(symbols, arguments, strict=True)), arguments[0])
     expected = function(*arguments)
     roundings = 8 * torch.finfo(expected.dtype).eps
     # Near a softplus of 1 its logarithm is near 0, and as wrong as that softplus is: relative to 1.
@@ -59,7 +59,7 @@ def test_an_average_of_weights_of_any_size(dtype):
     old, features = torch.randn(2, len(p), dtype=dtype).unbind(0)
     (mixed,) = in_operators([functions.blend(*map(symbol, "abc"))], (), 0.0)
     values = {symbol("a"): old, symbol("b"): features, symbol("c"): p}
-    (found,) = evaluate([mixed], values)
+    (found,) = evaluate([mixed], values, old)
     torch.testing.assert_close(found, functions.blend(old, features, p))
     assert torch.equal(found[p == math.inf], features[p == math.inf])
     assert torch.equal(found[p == -math.inf], old[p == -math.inf])
