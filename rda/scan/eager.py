@@ -150,5 +150,8 @@ def _times(time: int, reverse: bool) -> Iterator[int]:
 
 def _numbers(results: Iterable[Expression], like: Tensor) -> dict[Expression, Tensor]:
     """The numbers in expressions as tensors, made once for all steps."""
-    found = (each for each in in_order(results) if each.number is not None)
-    return {each: like.new_full((), each.number) for each in found}
+    return {
+        each: like.new_full((), each.number)
+        for each in in_order(results)
+        if each.number is not None
+    }

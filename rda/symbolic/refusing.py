@@ -98,7 +98,7 @@ class Refusing:
             f"math can compute with one: {instead('')}"
         )
 
-    __int__ = __index__ = __round__ = __float__  # type: ignore[assignment]
+    __int__ = __index__ = __round__ = __float__
 
     @classmethod
     def __torch_function__(

@@ -229,7 +229,7 @@ def _called(function: Callable[..., Any], where: str, *arguments: Any) -> Any:
         raise TypeError(f"{where}: {error}{_line_of(error)}") from error
     except Exception as error:
         if isinstance(error, AttributeError) and isinstance(error.obj, Expression):
-            hint = instead(error.name)
+            hint = instead(error.name or "")
             raise TypeError(f"{where}: a number has no method {error.name!r}: {hint}") from error
         fields = getattr(getattr(error, "obj", None), "_fields", None)
         if isinstance(error, AttributeError) and fields is not None:

@@ -35,10 +35,11 @@ def test_the_code_of_the_page_runs(page):
     assert "Recurrent(Peephole" in repr(names["slow"])
 
 
-def gru_of_2014(x, h, weight_ih, weight_hh, bias, step_lengths):
+def gru_of_2014(x, h, weights, steps):
     """Every h: the reset gate multiplies h, not W h."""
+    weight_ih, weight_hh, bias = weights
     r_h, z_h, n_h = weight_hh.chunk(3)
-    for now, goes_on in zip(x, step_lengths, strict=True):
+    for now, goes_on in zip(x, steps, strict=True):
         r_x, z_x, n_x = (now @ weight_ih.t() + bias).chunk(3, -1)
         r, z = torch.sigmoid(r_x + h @ r_h.t()), torch.sigmoid(z_x + h @ z_h.t())
         new = z * h + (1 - z) * torch.tanh(n_x + (r * h) @ n_h.t())
@@ -59,7 +60,7 @@ def test_a_unit_with_two_products_takes_two_steps(page, engine):
     found, (last, *_) = layer(x.repeat_interleave(2, dim=0), start, lengths=2 * lengths)
     weights = [layer.weight_ih_l0, layer.weight_hh_l0, layer.bias_l0]
     goes_on = (torch.arange(7)[:, None] < lengths)[..., None]
-    expected = torch.stack([*gru_of_2014(x, h, *weights, goes_on)])
+    expected = torch.stack([*gru_of_2014(x, h, weights, goes_on)])
     torch.testing.assert_close(found[1::2], expected, rtol=0, atol=1e-12)
     torch.testing.assert_close(last[0, 3], expected[5, 3], rtol=0, atol=1e-12)
     gradients = [
