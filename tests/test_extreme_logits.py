@@ -180,3 +180,22 @@ def test_a_float32_average_over_millions_of_steps_stops_gaining_weight(
     # log d is rounded to half an ulp of 16 (or 32), and that is the relative error of the share.
     bound = 32 * torch.finfo(dtype).eps
     assert final.r.item() == pytest.approx(1 / (steps_behind + 1), rel=bound)
+
+
+@pytest.mark.needs_compiler
+@pytest.mark.parametrize("sign", [1, -1])
+def test_the_slope_of_a_saturated_tanh_has_every_digit_that_float32_leaves_it(sign):
+    """1 - tanh^2 has the error of tanh twice, and beside it only that of the square.
+
+    Just below 1 a number is rounded by 2^-25: at a logit of 6 that is 0.1% of the slope, 2.5e-5.
+    """
+    layer = rda.Recurrent(rda.units.RNN(), 1, 1, bias=False, engine="cpu")
+    with torch.no_grad():
+        layer.weight_ih_l0.fill_(sign)
+    x = torch.linspace(2.0, 12.0, 4001).view(1, -1, 1).requires_grad_()
+    output, _ = layer(x)
+    output.sum().backward()
+    exact = torch.tanh(sign * x.detach().double())
+    rounding = 1.25 * 2**-25  # a quarter more: the tail that is taken from 1 is itself rounded
+    assert (output.double() - exact).abs().max() <= rounding
+    assert (sign * x.grad - (1 - exact * exact)).abs().max() <= 3 * rounding

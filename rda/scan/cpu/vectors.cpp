@@ -103,12 +103,16 @@ inline V exp_below_one(V x) {
   return y < low ? all(0) : e.scale * e.fraction + e.scale;
 }
 
+// Near 0 it is (1 - e^-2x) / (1 + e^-2x), far from it 1 - 2 e^-2x / (1 + e^-2x): there the last bit of
+// the result is most of 1 - tanh^2, the slope.
 inline V tanh(V x) {
   const T low = EXP_LOW;
   const V y = T(-2) * magnitude(x);
   const Split e = split_exp(y < low ? all(low) : y);
-  const V expm1 = e.scale * e.fraction + (e.scale - T(1));
-  const V positive = expm1 / (T(-2) - expm1);
+  const V expm1 = e.scale * e.fraction + (e.scale - T(1)), tail = e.scale * e.fraction + e.scale;
+  const Bits far = y < T(-2);
+  const V quotient = (far ? tail : expm1) / (T(-2) - expm1);
+  const V positive = far ? T(2) * quotient + T(1) : quotient;
   return (V)((Bits)positive | ((Bits)x & (Bits)all(T(-0.0))));
 }
 
