@@ -169,8 +169,11 @@ HARD = {
     ),
     "an h and an output of numbers alone": unit(
         lambda self, x, h, s: (tanh(x.a + h.a),),
-        hidden=lambda self, s: 0 * s.h + 0.1,
+        hidden=lambda self, s: tanh(where(1.0 < 2.0, 0.1, s.h)),
         output=lambda self, s: where(s.h > 0.0, 0.2, 0.2),
+    ),
+    "a state that is a number": unit(
+        lambda self, x, h, s: (tanh(x.a + h.a) * s.k, where(1.0 < 2.0, 0.7, s.k)), ("h", "k")
     ),
     "a block of W h that nothing uses": unit(
         lambda self, x, h, s, w: (0.5 * s.h + x.a,), weights=("w",)

@@ -35,22 +35,29 @@ def scan(call: Call) -> tuple[Tensor, ...]:
     for t in reversed(order) if call.reverse else order:
         with computing_in(wide):
             # The product is in the dtype of the weights, the rest in the dtype of the state.
-            h = F.linear(unit.hidden(state).to(recurrent_weight.dtype), recurrent_weight)
+            h = _whole(unit.hidden(state), like)
+            h = F.linear(h.to(recurrent_weight.dtype), recurrent_weight)
             x_blocks = unit.x_type(*projected_at[t].to(wide).chunk(len(unit.inputs), -1))
             h_blocks = unit.h_type(*h.to(wide).chunk(len(unit.recurrent), -1))
-            stepped = unit.step(x_blocks, h_blocks, state, *own)
+            stepped = [_whole(new, like) for new in unit.step(x_blocks, h_blocks, state, *own)]
             if going_on is not None:
                 pairs = zip(stepped, state, strict=True)
                 stepped = [torch.where(going_on[t], new, old) for new, old in pairs]
-            whole = (new.to(wide).expand_as(like) for new in stepped)
-            state = unit.state_type(*whole)
-            outputs[t] = unit.output(state)
+            state = unit.state_type(*stepped)
+            outputs[t] = _whole(unit.output(state), like)
     output = torch.stack(outputs)
     if going_on is not None:
         output = output.masked_fill(~torch.stack(going_on), 0.0)
     # Copies and not views, because users detach states in place, as they do with nn.LSTM.
     final = (torch.stack((part,)) for part in state)
     return _reached((output.to(projected.dtype), *final), call.tensors)
+
+
+def _whole(value: Tensor | float, like: Tensor) -> Tensor:
+    """The value as a tensor like this one; a step may also compute a comparison or a number."""
+    if not isinstance(value, Tensor):
+        return like.new_full(like.shape, value)
+    return value.to(like.dtype).expand_as(like)
 
 
 def _reached(results: Iterable[Tensor], tensors: Iterable[Tensor | None]) -> tuple[Tensor, ...]:
