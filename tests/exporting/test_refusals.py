@@ -22,8 +22,8 @@ every_step = SequenceModel("RDA", 3, input_size=2, output_size=2, reads_every_st
         (every_step, {"with_lengths": True}, "answers at every step"),
         (rda.RDA(2, 3, dtype=torch.bfloat16), {}, HALF),
         (rda.build("LSTM", 2, 3, proj_size=2), {}, "proj_size=2"),
-        (rda.RDA(2, 3, output=torch.sigmoid), {}, "functions of rda.functions"),
-        (rda.RDA(2, 3, attention=nn.Softplus()), {}, "functions of rda.functions"),
+        (rda.RDA(2, 3, output=torch.sigmoid), {}, "use sigmoid of rda.functions"),
+        (rda.RDA(2, 3, attention=nn.Softplus()), {}, "rda.functions has exp, log"),
         (rda.RDA(2, 3), {"to": "onxx"}, "Did you mean 'onnx'"),
     ],
 )
