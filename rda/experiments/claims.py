@@ -120,7 +120,9 @@ def weigh(checks: Sequence[Check]) -> Verdict:
 def tally(found: Iterable[Verdict]) -> str:
     """How many claims have each judgement: "10 confirmed, 9 partly"."""
     judged = [verdict.judgement for verdict in found]
-    return ", ".join(f"{judged.count(one)} {one}" for one in get_args(Judgement) if one in judged)
+    known = (one for one in get_args(Judgement) if one in judged)
+    told = ", ".join(f"{judged.count(one)} {one}" for one in known)
+    return told.replace(ANOTHER_RECIPE, f"of {ANOTHER_RECIPE}")
 
 
 def verdicts(evidence: Evidence) -> Iterator[tuple[Claim, Verdict]]:
