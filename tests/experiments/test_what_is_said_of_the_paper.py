@@ -11,17 +11,19 @@ import torch
 import rda
 from rda.analysis import inspection
 from rda.analysis.lemma import Demand
-from rda.experiments.catalogue import LEMMA_LENGTHS, experiments
+from rda.cli import main
+from rda.experiments.catalogue import LEMMA_LENGTHS
 from rda.experiments.evidence import Evidence
 from rda.experiments.exact import HIGHEST_LOGIT, LOWEST_LOGIT
 from rda.experiments.paper import TABLES
 from rda.experiments.protocol import STUDIES
 from rda.training.building import build_model
 from rda.training.record import Record
-from rda.training.settings import default_name, full_settings
+from rda.training.settings import full_settings
 
 ROOT = Path(__file__).parents[2]
 RUNS = ROOT / "results" / "paper"
+REPORT = ("report.md", "index.html")
 
 
 def part(document, heading):
@@ -70,8 +72,8 @@ def test_no_table_but_that_of_wikipedia_is_of_another_recipe_and_the_documents_s
         assert f"batches of {recipe.batch_size} instead of 100" in told
 
 
-def test_runs_of_another_engine_or_of_a_changed_checkout_are_listed():
-    of_tables = {run for table in TABLES for run in names_of(table.name)}
+def test_runs_of_another_engine_or_of_a_changed_checkout_are_listed(evidence):
+    of_tables = {run.name for table in TABLES for run in evidence.runs_of(table.name)}
     engines, changed = {}, []
     for folder in sorted(RUNS.iterdir()):
         starts = Record(folder).environment
@@ -84,12 +86,8 @@ def test_runs_of_another_engine_or_of_a_changed_checkout_are_listed():
     assert set(re.findall(r"`([\w-]+-seed\d)`", listed)) == {*odd, *(of_tables & {*changed})}
     assert odd == ["wikipedia-LSTM-seed0"]
     for study in STUDIES:
-        count = len({*names_of(study.name)} & {*changed})
+        count = len({run.name for run in evidence.runs_of(study.name)} & {*changed})
         assert count == 0 or f"{count} of `{study.name}`" in on_a_line(listed)
-
-
-def names_of(experiment):
-    return [default_name(run) for run in experiments()[experiment].runs]
 
 
 def outliers(engines):
@@ -112,6 +110,18 @@ def test_how_far_trained_units_are_from_the_lemma_is_as_recorded(evidence):
     assert "enough for 143 such steps, or for 73 if" in told
     assert evidence.lemma("RWA", 320).text == "> 5,000 (1,607 to > 5,000)"
     assert "of three seeds one learns a length of 320, after 1,607 steps" in told
+
+
+def test_every_place_tells_claims_that_are_judged_twice_and_those_of_another_recipe(capsys):
+    assert main(["reproduce", "--check", "--runs-dir", str(RUNS)]) == 0
+    told = capsys.readouterr().out
+    for text in (told, *((ROOT / "docs/report" / name).read_text() for name in REPORT)):
+        assert "as printed: confirmed; with 0 / 0 defined: contradicted" in text
+        assert "as printed: undecided; in log space: contradicted" in text
+        assert "another recipe" in text
+    readme = part("README.md", "## The paper, reproduced")
+    assert "As printed: confirmed; with 0 / 0 defined: contradicted." in readme
+    assert "; the 5 of Table 7 were trained with a recipe of our own." in readme
 
 
 def listing(numbers, *lengths):
