@@ -156,7 +156,7 @@ def _so_many(words: str, needed_of: Callable[[int], int], checks: Sequence[Check
     counted = [check.answer for check in checks if not check.aside]
     if not counted:
         return Check("undecided", words, checks[0].aside, tuple(checks))
-    needed, held = needed_of(len(counted)), counted.count("yes")
+    needed, held = max(1, needed_of(len(counted))), counted.count("yes")
     possible = held + counted.count("undecided")
     answer: Answer = "yes" if held >= needed else "no" if possible < needed else "undecided"
     return Check(answer, f"{words}, in {needed} of {len(counted)}", "", tuple(checks))

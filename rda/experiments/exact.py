@@ -10,8 +10,7 @@ from rda.experiments.checks import Check, Judgement, Runs, opposite
 from rda.experiments.evidence import Evidence
 
 LOWEST_LOGIT, HIGHEST_LOGIT = math.log(2.0**-126), math.log(2.0**128)
-"""exp of these are the ends of float32's normal numbers, where it is taken as the paper prints it.
-"""
+"""Logits whose exp is at the ends of float32's normal numbers."""
 OUTSIDE = "outside the lemma's premise, because a readout needs signs alone"
 
 
