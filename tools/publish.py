@@ -55,6 +55,12 @@ This file, the picture and the page in [docs/demo](../docs/demo), the report in
 `python tools/publish.py`; nothing is trained again. docs/demo/page.png is a screenshot of that
 page, 1000 pixels wide, in a browser.
 
+The `manifest.sha256` of these runs has neither `samples.jsonl` nor what was made of a run when it
+had ended (`inspection.json`, `intervals.json`). These are in [later.sha256](later.sha256), whose
+digests were taken on 19 November 2026: they say that a file is as it was that day, and nothing of
+the days before. `python3 tools/recompute.py` compares every file with its digest, and makes Tables
+1 to 7 once more from the raw records, without anything of `rda`.
+
 ## demo
 
 The runs that the README and [docs/demo](../docs/demo) show: the small twin of multiple sequence
