@@ -1,0 +1,99 @@
+"""What the README says of speed, of which unit to try and of what is recorded is in the records."""
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from rda.experiments.catalogue import experiments
+from rda.experiments.evidence import Evidence
+from rda.experiments.paper import find_table
+from rda.experiments.protocol import STUDIES
+
+ROOT = Path(__file__).parents[1]
+BENCHMARKS = ROOT / "benchmarks" / "results"
+README = " ".join((ROOT / "README.md").read_text().split())
+
+
+@pytest.fixture(scope="module")
+def evidence():
+    return Evidence(ROOT / "results" / "paper")
+
+
+def cells_of_grids():
+    """Every size of the two grids, with its number of steps."""
+    parts = json.loads((BENCHMARKS / "h200.json").read_text())["parts"]
+    for part in (parts["grid"], parts["long"]):
+        yield from ({**cell, "time": part["time"]} for cell in part["cells"])
+
+
+def test_the_sizes_at_which_the_rda_is_slower_on_a_gpu():
+    slower = [cell for cell in cells_of_grids() if cell["ratio"] > 1]
+    assert {cell["precision"] for cell in slower} == {"fp32", "tf32"}
+    units = sorted(cell["units"] for cell in slower)
+    most = max(cell["batch"] for cell in slower)
+    assert (
+        f"It is the slower one at {len(slower)} of them, all in float32 or tf32 with {units[0]} to "
+        f"{units[-1]} units and batches of at most {most}: "
+    ) in README
+    by_time = Counter(cell["time"] for cell in slower)
+    said = [
+        f"{count} with {time:,} steps, by up to "
+        f"{max(cell['ratio'] for cell in slower if cell['time'] == time) - 1:.0%}"
+        for time, count in by_time.items()
+    ]
+    assert ", and ".join(said) in README
+
+
+def test_the_range_of_sizes_that_were_compared():
+    cells = list(cells_of_grids())
+    units, batches = ([cell[name] for cell in cells] for name in ("units", "batch"))
+    assert (
+        f"from {min(units)} to {max(units)} units and batches of {min(batches)} to {max(batches)}"
+    ) in README
+
+
+def test_single_steps_on_a_cpu():
+    stream = json.loads((BENCHMARKS / "cpu.json").read_text())["streaming_us"]
+    taken = {name: f"{times['median']:.0f}" for name, times in stream["times"].items()}
+    assert (
+        f"one row of {stream['units']} units without gradients, in the recorded run: `rda.RDACell` "
+        f"{taken['RDACell']} microseconds and nn.LSTMCell {taken['nn.LSTMCell']}; a layer that is "
+        f"called for every step {taken['RDA, one step a call']}, and nn.LSTM "
+        f"{taken['nn.LSTM, one step a call']}."
+    ) in README
+
+
+def test_the_figures_behind_which_unit_to_try(evidence):
+    steps = {unit: cell.median for unit, cell in evidence.cells(find_table("multicopy")).items()}
+    both = [steps["RDA-exp-tanh"], steps["RDA-sigmoid-id"]]
+    beside = [steps[unit] / own for unit in ("GRU", "LSTM") for own in both]
+    beside_rwa = [steps["RWA"] / own for own in both]
+    assert (
+        f"{min(beside):.1f} to {max(beside):.1f} times as fast as GRU and LSTM, "
+        f"{min(beside_rwa):.0f} to {max(beside_rwa):.0f} times as fast as the RWA"
+    ) in README
+    text = evidence.cells(find_table("wikipedia"))
+    lstm, gru, sigmoid = (text[unit] for unit in ("LSTM", "GRU", "RDA-sigmoid-id"))
+    assert (
+        f"Wikipedia: {lstm.middle}, {gru.middle} and {sigmoid.middle} bits per character here, "
+        f"{lstm.published}, {gru.published} and {sigmoid.published} in the paper"
+    ) in README
+    addition = evidence.cells(find_table("addition"))
+    ours = sorted(addition, key=lambda unit: addition[unit].median)
+    theirs = sorted(addition, key=lambda unit: addition[unit].published.value)
+    assert set(ours[:2]) == set(theirs[:2]) == {"RDA-exp-tanh", "RWA"}
+
+
+def test_every_run_of_the_papers_own_tables_and_studies_is_recorded(evidence):
+    ours = {study.name for study in STUDIES}
+    of_the_paper = [name for name in experiments() if name not in ours]
+    assert {"table-1", "table-7", "activations", "lemma-1"} <= set(of_the_paper)
+    missing = [run.name for name in of_the_paper for run in evidence.runs_of(name) if not run.done]
+    assert missing == []
+    assert (
+        "all runs of Tables 1 to 7, of section 6.2 and of Lemma 1 are recorded. Some of our own "
+        'readings of what the paper leaves open were not tried; the report says "not run" there.'
+    ) in README
+    assert "not run" in (ROOT / "docs" / "report" / "report.md").read_text()
