@@ -16,6 +16,7 @@ from card import CARD, render_card, tested_bits
 import rda
 from rda.analysis import inspection
 from rda.commands.finding import trained_on
+from rda.experiments.catalogue import chosen, experiments, runs_by_name
 from rda.report.colours import unit_colours
 from rda.report.comparison import Comparison, build_comparison
 from rda.report.curves import Curve, Panel
@@ -151,10 +152,23 @@ def demo_command(comparison: Comparison) -> str:
 def render_index(folder: Path = RESULTS) -> str:
     """The README of the recorded runs: what each set is, where it ran, and with which command."""
     parts = [INTRODUCTION.rstrip(), render_demo(read(folder / "demo")), PAPER.rstrip()]
-    parts += ["    rda reproduce all --thin", machines_of(read(folder / "paper"))]
+    parts += ["    rda reproduce all --thin", recorded_of(folder / "paper")]
+    parts += [machines_of(read(folder / "paper"))]
     parts += [AGAIN.rstrip(), render_again(folder), machines_of(read(folder / "again"))]
     parts += [SEQUENCES.rstrip(), machines_of(read(folder / "sequences"))]
     return "\n\n".join(parts) + "\n"
+
+
+def recorded_of(folder: Path) -> str:
+    """How many runs of the paper and of our own studies are recorded."""
+    recorded = {run.name for run in run_folders(folder)}
+    of_the_paper = set(runs_by_name(chosen(["all"])))
+    of_ours = set(runs_by_name(experiments().values())) - of_the_paper
+    return (
+        f"Recorded are {len(recorded & of_the_paper)} of the {len(of_the_paper)} runs of this "
+        f"command, and {len(recorded & of_ours)} of the {len(of_ours)} more of our own studies "
+        "(`rda reproduce study-... --thin`)."
+    )
 
 
 def render_again(folder: Path) -> str:
