@@ -1,4 +1,4 @@
-"""What the README says of speed, of which unit to try and of what is recorded is in the records."""
+"""What the README and docs/kernels.md say of speed and of what is recorded is in the records."""
 
 import json
 from collections import Counter
@@ -10,10 +10,13 @@ from rda.experiments.catalogue import experiments
 from rda.experiments.evidence import Evidence
 from rda.experiments.paper import find_table
 from rda.experiments.protocol import STUDIES
+from rda.scan.cuda import onchip
 
 ROOT = Path(__file__).parents[1]
 BENCHMARKS = ROOT / "benchmarks" / "results"
-README = " ".join((ROOT / "README.md").read_text().split())
+README, KERNELS = (
+    " ".join((ROOT / name).read_text().split()) for name in ("README.md", "docs/kernels.md")
+)
 
 
 @pytest.fixture(scope="module")
@@ -21,9 +24,14 @@ def evidence():
     return Evidence(ROOT / "results" / "paper")
 
 
+def parts_of_gpu():
+    """The parts of the record of the H200."""
+    return json.loads((BENCHMARKS / "h200.json").read_text())["parts"]
+
+
 def cells_of_grids():
     """Every size of the two grids, with its number of steps."""
-    parts = json.loads((BENCHMARKS / "h200.json").read_text())["parts"]
+    parts = parts_of_gpu()
     for part in (parts["grid"], parts["long"]):
         yield from ({**cell, "time": part["time"]} for cell in part["cells"])
 
@@ -52,6 +60,64 @@ def test_the_range_of_sizes_that_were_compared():
     assert (
         f"from {min(units)} to {max(units)} units and batches of {min(batches)} to {max(batches)}"
     ) in README
+
+
+def test_how_often_auto_takes_a_slow_engine():
+    cells = parts_of_gpu()["engines"]["cells"]
+    times = [{name: each["median"] for name, each in cell["training"].items()} for cell in cells]
+    slow = [
+        cell
+        for cell, each in zip(cells, times, strict=True)
+        if each[cell["engine"]] > 1.1 * min(each.values())
+    ]
+    assert f"slower by more than a tenth at {len(slow)} of {len(cells)} sizes" in KERNELS
+
+
+def test_where_the_time_of_a_step_goes():
+    """In docs/kernels.md: of the engines `cuda` and `grid` by kernel, of `graph` by pass."""
+
+    def microseconds(step, name):
+        found = (one for one in step["kernels"] if name in one["name"])
+        return sum(one["microseconds"] for one in found)
+
+    steps = {(one["engine"], one["precision"]): one for one in parts_of_gpu()["kernels"]["steps"]}
+    each = {
+        key: [microseconds(one, f"_{way}") / one["time"] for way in ("forward", "backward")]
+        for key, one in steps.items()
+    }
+    forward, backward = each["cuda", "tf32"]
+    assert f"takes the kernel {forward:.1f} us forward and {backward:.1f} us backward in tf" in (
+        KERNELS
+    )
+    forward, backward = each["cuda", "fp32"]
+    assert f"exact functions, takes {forward:.1f} and {backward:.1f} us" in KERNELS
+    forward, backward = each["grid", "bf16"]
+    step = steps["grid", "bf16"]
+    share = (forward + backward) * step["time"] / step["microseconds"]
+    assert (
+        f"{forward:.1f} us a step forward and {backward:.1f} backward, which is {share:.0%} of a"
+    ) in KERNELS
+    (size,) = parts_of_gpu()["large"]["comparisons"]
+    (graph,) = (
+        subject
+        for subject in size["subjects"]
+        if (subject["name"], subject["precision"]) == ("RDA-exp-tanh", "tf32")
+    )
+    forward, training = (
+        1e3 * graph[kind]["median"] / size["time"] for kind in ("forward", "training")
+    )
+    assert graph["engine"] == "graph"
+    assert f"{forward:.0f} us a step forward and {training - forward:.0f} us backward" in KERNELS
+
+
+def test_the_size_of_a_step_and_the_cost_of_large_clusters():
+    assert f"a step is {3 * 250 * 250 * 100 / 1e6} million multiplications" in KERNELS
+    cost = onchip.COST_OF_MANY
+    assert cost["tf32"] == cost["fp32"]
+    assert (
+        f"a step of {onchip.MANY_ROWS} rows takes {cost['fp32']} times as long as one of "
+        f"{onchip.FEW_ROWS}, in bf16 {cost['bf16']} times"
+    ) in KERNELS
 
 
 def test_single_steps_on_a_cpu():
