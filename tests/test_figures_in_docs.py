@@ -1,4 +1,4 @@
-"""What the README and docs/kernels.md say of speed and of what is recorded is in the records."""
+"""Figures in the README and in docs/ are those of the records and of the code."""
 
 import json
 from collections import Counter
@@ -11,11 +11,14 @@ from rda.experiments.evidence import Evidence
 from rda.experiments.paper import find_table
 from rda.experiments.protocol import STUDIES
 from rda.scan.cuda import onchip
+from rda.settings import Recipe
+from rda.tasks.registry import all_tasks
 
 ROOT = Path(__file__).parents[1]
 BENCHMARKS = ROOT / "benchmarks" / "results"
-README, KERNELS = (
-    " ".join((ROOT / name).read_text().split()) for name in ("README.md", "docs/kernels.md")
+README, KERNELS, RUNS = (
+    " ".join((ROOT / name).read_text().split())
+    for name in ("README.md", "docs/kernels.md", "docs/runs.md")
 )
 
 
@@ -163,3 +166,38 @@ def test_every_run_of_the_papers_own_tables_and_studies_is_recorded(evidence):
         'readings of what the paper leaves open were not tried; the report says "not run" there.'
     ) in README
     assert "not run" in (ROOT / "docs" / "report" / "report.md").read_text()
+
+
+def test_the_speed_of_a_unit_of_ones_own():
+    """docs/units.md has the record's rows in tf32."""
+    (record,) = (
+        each
+        for each in json.loads((BENCHMARKS / "own_unit_gpu.json").read_text())["own_unit"]
+        if each["precision"] == "tf32"
+    )
+    size = record["case"]
+    page = (ROOT / "docs" / "units.md").read_text()
+    said = "at {units} units, batch {batch} and {time} steps in tf32".format(**size)
+    assert said in " ".join(page.split())
+    times = {name: each["median"] for name, each in record["subjects"].items()}
+    for name in times:
+        if "Peephole" in name:
+            named = f"`{name}`" if name.startswith("rda.") else name
+            ratio = times["nn.LSTM"] / times[name]
+            assert f"| {named} | {times[name]:.2f} | {ratio:.2f} |" in page
+    assert f"| `nn.LSTM` (cuDNN, without peepholes) | {times['nn.LSTM']:.2f} | 1 |" in page
+
+
+def test_which_tasks_have_a_recipe_of_their_own():
+    def common(recipe):
+        names = ("learning_rate", "schedule", "warmup_steps", "clip", "clip_norm", "weight_decay")
+        return [getattr(recipe, name) for name in names]
+
+    others = {
+        name for name, task in all_tasks().items() if common(task.full().recipe) != common(Recipe())
+    }
+    assert others == {"wikipedia", "text"}
+    assert (
+        "clipped by value to [-1, 1]. Only `wikipedia` ([paper.md](paper.md)) and `text` "
+        "([text.md](text.md)) have recipes of their own."
+    ) in RUNS
