@@ -1,6 +1,7 @@
 """Figures in the README and in docs/ are those of the records and of the code."""
 
 import json
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -111,6 +112,15 @@ def test_where_the_time_of_a_step_goes():
     )
     assert graph["engine"] == "graph"
     assert f"{forward:.0f} us a step forward and {training - forward:.0f} us backward" in KERNELS
+
+
+def test_the_derived_engines_beside_those_written_by_hand():
+    text = (BENCHMARKS / "two_trees.md").read_text()
+    on_gpu = text.partition("## Engines written by hand")[2].partition("On a CPU")[0]
+    rows = re.findall(r"^\| \d.* \| (.*) \| .* \| .* \| (.*) \|$", on_gpu, re.M)
+    ratios = [float(ratio) for layer, ratio in rows if not layer.startswith("nn.")]
+    assert len(ratios) > 30
+    assert f"took {min(ratios):.2f} to {max(ratios):.2f} of the time" in KERNELS
 
 
 def test_the_size_of_a_step_and_the_cost_of_large_clusters():
