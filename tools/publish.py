@@ -153,7 +153,7 @@ def render_index(folder: Path = RESULTS) -> str:
     """The README of the recorded runs: what each set is, where it ran, and with which command."""
     parts = [INTRODUCTION.rstrip(), render_demo(read(folder / "demo")), PAPER.rstrip()]
     parts += ["    rda reproduce all --thin", recorded_of(folder / "paper")]
-    parts += [machines_of(read(folder / "paper"))]
+    parts += [starts_of(read(folder / "paper")), machines_of(read(folder / "paper"))]
     parts += [AGAIN.rstrip(), render_again(folder), machines_of(read(folder / "again"))]
     parts += [SEQUENCES.rstrip(), machines_of(read(folder / "sequences"))]
     return "\n\n".join(parts) + "\n"
@@ -168,6 +168,19 @@ def recorded_of(folder: Path) -> str:
         f"Recorded are {len(recorded & of_the_paper)} of the {len(of_the_paper)} runs of this "
         f"command, and {len(recorded & of_ours)} of the {len(of_ours)} more of our own studies "
         "(`rda reproduce study-... --thin`)."
+    )
+
+
+def starts_of(records: Sequence[Record]) -> str:
+    """How many runs were continued, and how many shared the GPU."""
+    runs = [record.environment for record in records]
+    commits = [{start["git"]["commit"] for start in starts} for starts in runs]
+    most = max(start.get("runs_at_once") or 1 for starts in runs for start in starts)
+    return (
+        f"{sum(len(starts) > 1 for starts in runs)} of these runs were stopped and continued, "
+        f"{sum(len(found) > 1 for found in commits)} of them by another commit of this repository "
+        f"than began them; up to {most} at a time shared the GPU. The `environment.json` of a run "
+        "has each of its starts."
     )
 
 
