@@ -177,10 +177,9 @@ def starts_of(records: Sequence[Record]) -> str:
     commits = [{start["git"]["commit"] for start in starts} for starts in runs]
     most = max(start.get("runs_at_once") or 1 for starts in runs for start in starts)
     return (
-        f"{sum(len(starts) > 1 for starts in runs)} of these runs were stopped and continued, "
-        f"{sum(len(found) > 1 for found in commits)} of them by another commit of this repository "
-        f"than began them; up to {most} at a time shared the GPU. The `environment.json` of a run "
-        "has each of its starts."
+        f"{sum(len(starts) > 1 for starts in runs)} of these runs were stopped and started again, "
+        f"{sum(len(found) > 1 for found in commits)} of them by another commit of this repository; "
+        f"up to {most} at a time shared the GPU. `environment.json` has each start of a run."
     )
 
 
