@@ -35,10 +35,10 @@ def relu_as_printed(_: Evidence) -> AsPrinted:
 
 
 def softplus_as_printed(_: Evidence) -> AsPrinted:
-    """The same beside an attention that is never 0."""
+    """The same beside an attention that is not 0 at the first step."""
     return AsPrinted(
         "confirmed",
-        "ReLU divides 0 by 0 at the first step, softplus is never 0",
+        "ReLU divides 0 by 0 at the first step, softplus is not 0 there",
         "with 0 / 0 defined",
     )
 

@@ -15,7 +15,7 @@ from rda.experiments.lines import train_line
 from rda.experiments.paper import TABLES, Table
 from rda.experiments.plan import Planned
 from rda.experiments.protocol import RDAS, Study
-from rda.experiments.studies import Reading, all_readings
+from rda.experiments.studies import Distance, Reading, all_readings
 from rda.labels import RDA_LABELS
 from rda.report.colours import unit_colours
 from rda.report.curves import Curve, Panel, panel_of
@@ -282,6 +282,6 @@ def _last_start(folder: Path) -> dict[str, object]:
     return starts[-1] if starts else {}
 
 
-def factor(value: float | None) -> str:
+def factor(found: Distance | None) -> str:
     """A distance from the paper."""
-    return MISSING if value is None or math.isinf(value) else f"{value:.2f} x"
+    return MISSING if found is None else str(found)

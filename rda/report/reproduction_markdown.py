@@ -36,15 +36,16 @@ def _lines(paper: Reproduction) -> Iterator[str]:
         for cell in cells:
             yield table_row(cell.unit, cell.text, f"{len(cell.outcomes)} of {cell.wanted}")
     yield from ("", "## Lemma 1", "")
-    yield "| unit | length | steps to learn it | highest log a |"
+    yield "| unit | length | steps to learn it | highest log a, seed 0 |"
     yield "|---|---:|---:|---:|"
     for row in paper.lemma:
         highest = "" if row.highest is None else f"{row.highest:.1f}"
         yield table_row(row.unit, str(row.length), row.cell.text, highest)
     yield from ("", "## What the paper leaves open", "")
     yield (
-        "A distance is the mean factor between a reading's numbers and the published ones. Beside "
-        "it, that of our settings for the same units."
+        "A distance is the geometric mean of the factors between a reading's numbers and the "
+        "published ones; with >, it is larger, because a unit did not reach its goal, here or "
+        "there. Beside it, that of our settings for the same units."
     )
     yield from ("", "| task | settings | ours | distance | of our settings |")
     yield "|---|---|---|---:|---:|"

@@ -42,10 +42,12 @@ def test_a_reading_and_our_settings_are_compared_on_the_units_that_tried_it():
     tried = cell([200], paper), cell([50], paper), cell([], paper)
     ours = cell([400], paper), cell([100], paper), cell([100_000], paper)
     reading = Reading("copy", "", tried, ours)
-    assert reading.distance == pytest.approx(2)
-    assert reading.chosen_distance == pytest.approx(2)
+    assert str(reading.distance) == str(reading.chosen_distance) == "2.00 x"
     died = Reading("copy", "", (*tried, cell([], paper, why="NaN")), (*ours, ours[0]))
     assert died.distance is None
+    unreached = Reading("copy", "", (cell([math.inf], paper), tried[0]), ours[:2])
+    assert str(unreached.distance) == "> 4.24 x"  # the root of 9, a limit of 900 steps, times 2
+    assert not unreached.chosen_distance.beyond
     not_run = Reading("copy", "", tried[2:], ours[2:])
     assert (not_run.distance, not_run.chosen_distance) == (None, None)
 
@@ -67,7 +69,9 @@ class TestCell:
     def test_runs_without_the_goal_are_larger_than_all_others(self):
         found = cell([100, math.inf, math.inf], Published(100))
         assert found.text == "> 900 (100 to > 900)"
-        assert (found.kind, found.comparison) == ("worse", "ours did not reach it")
+        assert (found.kind, found.comparison) == (
+            "worse", "ours did not reach it, but 1 of our 3 runs",
+        )  # fmt: skip
 
     def test_beyond_means_that_neither_reaches_it(self):
         beyond = Published(1000, beyond=True)
