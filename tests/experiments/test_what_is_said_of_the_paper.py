@@ -361,7 +361,7 @@ def test_where_wikipedia_as_section_6_1_says_is_thrown_back_is_as_recorded():
     assert f"the LSTM's by {lstm[0][0]:.1f} where the ninth does" in told
     assert holds(starts, lstm[0]) == starts[1]
     assert sigmoid[0][0] < lstm[0][0] / 4
-    size, first, last, before, then = gru[0]
+    _, first, last, before, then = gru[0]
     assert 3 * epoch < first < last < 4 * epoch
     assert f"from {before:.1f} bits to {then:.1f} within {last - first} steps of its fourth" in told
 
