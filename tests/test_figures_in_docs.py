@@ -173,9 +173,9 @@ def test_every_run_of_the_papers_own_tables_and_studies_is_recorded(evidence):
     missing = [run.name for name in of_the_paper for run in evidence.runs_of(name) if not run.done]
     assert missing == []
     assert (
-        "all runs of Tables 1 to 7, of section 6.2 and of Lemma 1 are recorded. Of our own readings "
-        "of what the paper leaves open, some were not tried, and some with a few units or one seed "
-        "alone; the report shows what was run."
+        "all runs of Tables 1 to 7, of section 6.2 and of Lemma 1 are recorded. Of our own "
+        "readings of what the paper leaves open, some were not tried, and some with a few units or "
+        "one seed alone; the report shows what was run."
     ) in README
     tried = [reading for _, found in all_readings(evidence) for reading in found]
     parts = [[cell for cell in reading.cells if cell.outcomes] for reading in tried]
