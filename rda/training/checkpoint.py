@@ -6,8 +6,9 @@ is ever unpickled.
 
 import hashlib
 import json
+import os
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,8 +39,13 @@ class Checkpoint:
     values: dict[str, Any]
 
 
-def save(folder: Path, checkpoint: Checkpoint) -> None:
-    """Write a checkpoint, then remove all but the last two."""
+def save(
+    folder: Path, checkpoint: Checkpoint, before_it_counts: Callable[[], None] | None = None
+) -> None:
+    """Write a checkpoint, then remove all but the last two.
+
+    `before_it_counts` is called when all of it is on the disk but its checksum.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     path = _path(folder, checkpoint.step)
     if _is_good(path):  # the state after a step never changes, and writing it again could lose it
@@ -47,6 +53,8 @@ def save(folder: Path, checkpoint: Checkpoint) -> None:
     content = pack(checkpoint.tensors, checkpoint.values)
     path.with_suffix(".sha256").unlink(missing_ok=True)
     write_atomically(path, content)
+    if before_it_counts is not None:
+        before_it_counts()
     write_atomically(path.with_suffix(".sha256"), _checksum(path.name, content))
     for old in _steps(folder)[KEPT:]:
         _remove(_path(folder, old))
@@ -55,7 +63,8 @@ def save(folder: Path, checkpoint: Checkpoint) -> None:
 def load_latest(folder: Path, *, remove_bad: bool = True) -> tuple[Checkpoint | None, list[str]]:
     """The newest good checkpoint, and a line for each newer one that is not good.
 
-    None where there never was one; an error where there are some and none is good.
+    None where there is none; an error where there are some and none is good, or where the folder
+    cannot be read.
     """
     complaints = []
     bad = []
@@ -73,6 +82,19 @@ def load_latest(folder: Path, *, remove_bad: bool = True) -> tuple[Checkpoint | 
     if any(path.exists() and path.with_suffix(".sha256").exists() for path in bad):
         raise CheckpointError(f"no checkpoint in {folder} can be used: {'; '.join(complaints)}")
     return None, []
+
+
+def is_cut_off(folder: Path, step: int) -> bool:
+    """Whether all of a checkpoint is there but its checksum."""
+    path = _path(folder, step)
+    return path.exists() and not path.with_suffix(".sha256").exists()
+
+
+def any_in(folder: Path) -> bool:
+    """Whether there is a part of a checkpoint, good or bad."""
+    with suppress(OSError):
+        return bool(_steps(folder))
+    return False
 
 
 def clear(folder: Path) -> None:
@@ -140,10 +162,21 @@ def _steps(folder: Path) -> list[int]:
 
 
 def _found(folder: Path) -> Iterator[int]:
-    for path in folder.glob("step-*"):
+    for path in map(Path, _listed(folder)):
         digits = path.stem.removeprefix("step-")
         if path.suffix in (".safetensors", ".sha256") and digits.isascii() and digits.isdigit():
             yield int(digits)
+
+
+def _listed(folder: Path) -> list[str]:
+    """The names in a folder, none where there is no folder; a link must lead to one."""
+    try:
+        return os.listdir(folder)
+    except FileNotFoundError as error:
+        if not folder.is_symlink():
+            return []
+        reason = f"it leads to {os.readlink(folder)}, which is not there"
+        raise FileNotFoundError(error.errno, reason, str(folder)) from error
 
 
 def _remove(path: Path) -> None:

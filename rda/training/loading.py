@@ -122,12 +122,15 @@ def _weights(record: Record) -> tuple[dict[str, Tensor], Mapping[str, Any]]:
             return weights, recorded_facts(values)
     try:
         found, _ = checkpoint.load_latest(record.folder / CHECKPOINTS, remove_bad=False)
-    except CheckpointError as error:
+    except (CheckpointError, OSError) as error:
         raise RecordError(f"run {record.name} has no weights: {error}") from error
     if found is None and record.status.thinned:
         raise RecordError(f"run {record.name} was recorded without its weights")
     if found is None:
-        raise RecordError(f"run {record.name} has no weights yet: neither {MODEL} nor a checkpoint")
+        yet = "" if record.status.has_saved else " yet"
+        raise RecordError(
+            f"run {record.name} has no weights{yet}: neither {MODEL} nor a checkpoint"
+        )
     if record.status.ended:
         warnings.warn(
             f"{record.folder / MODEL} is missing or changed: the weights are those of the "

@@ -6,6 +6,7 @@ import math
 import time
 from collections import deque
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from torch import Tensor
@@ -306,6 +307,7 @@ class _Loop:
             goal_step=self.goals.first,
             trailing_goal_step=self.goals.trailing,
             skipped_steps=self.skipped_steps,
+            saved_step=self.saved_step or None,  # nothing is lost with one of step 0
             best_step=self.best_step,
             best=self.best,
             test=self.test,
@@ -323,7 +325,8 @@ class _Loop:
             "best_step": self.best_step,
             "best": self.best,
         }
-        self.run.save(self.step, {**self.stepper.tensors(), **best}, values)
+        status = replace(self._status(RUNNING, ""), saved_step=self.step)
+        self.run.save(self.step, {**self.stepper.tensors(), **best}, values, status)
         self.saved_at, self.saved_step = time.monotonic(), self.step
 
     def _restore(self, checkpoint: Checkpoint) -> None:

@@ -141,7 +141,7 @@ class Run:
         )
 
     def _recorded_facts(self) -> Mapping[str, Any]:
-        with suppress(CheckpointError):
+        with suppress(CheckpointError, OSError):
             found, _ = checkpoint.load_latest(self.folder / CHECKPOINTS, remove_bad=False)
             if found is not None:
                 return recorded_facts(found.values)
@@ -189,12 +189,16 @@ class Run:
         try:
             found, notes = checkpoint.load_latest(self.folder / CHECKPOINTS)
             marks = {} if found is None else found.values
+            if found is None:
+                self._check_that_nothing_was_saved()
             if found is None and self.metrics.path.stat().st_size:
                 notes = ["no checkpoint was finished before it stopped: beginning again"]
             kept = self.metrics.go_back_to(marks.get("metrics"))
             self.timing.go_back_to(marks.get("timing"))
         except (CheckpointError, JournalError) as error:
             raise RecordError(f"{error}; --force starts over") from error
+        except OSError as error:
+            raise RecordError(f"cannot read {error.filename}: {error.strerror}") from error
         asked = identity(self.settings)
         if found is not None and _completed(found.values["settings"], self.settings) != asked:
             raise RecordError(
@@ -205,12 +209,36 @@ class Run:
             refuse_other_data(self.folder.name, recorded_facts(found.values), self._source)
         return found, map(json.loads, kept.splitlines()), notes
 
-    def save(self, step: int, tensors: Mapping[str, Any], values: Mapping[str, Any]) -> None:
-        """A checkpoint of everything, the position in the records included."""
+    def _check_that_nothing_was_saved(self) -> None:
+        """Raise where a checkpoint was saved and is not found: its disk may be away.
+
+        Beginning again would destroy a record that can be continued when the disk is back.
+        """
+        status = self.status
+        if not status.has_saved:
+            return
+        folder, step = self.folder / CHECKPOINTS, status.saved_step
+        if not status.ended and step is not None and checkpoint.is_cut_off(folder, step):
+            return
+        at = "" if step is None else f" at step {step}"
+        raise CheckpointError(
+            f"run {self.folder.name} was saved{at}, but {folder} has no checkpoint: it may be on "
+            "another disk, which is away"
+        )
+
+    def save(
+        self, step: int, tensors: Mapping[str, Any], values: Mapping[str, Any], status: Status
+    ) -> None:
+        """A checkpoint of everything, the position in the records included.
+
+        The status, which tells of the checkpoint, is written before that counts: a kill between
+        the two leaves a checkpoint without its checksum, and that can be seen.
+        """
         marks = {"metrics": self.metrics.mark(), "timing": self.timing.mark()}
         content = {**self._with_facts(values), **marks, "step": step}
         content["settings"] = identity(self.settings)
-        checkpoint.save(self.folder / CHECKPOINTS, Checkpoint(step, dict(tensors), content))
+        whole = Checkpoint(step, dict(tensors), content)
+        checkpoint.save(self.folder / CHECKPOINTS, whole, lambda: self.write_status(status))
 
     def append(self, row: Mapping[str, Any]) -> None:
         """Add a row to `metrics.jsonl`."""

@@ -85,7 +85,9 @@ class Unrecorded:
     def keep_sample(self, step: int, text: str, before: int) -> None:
         """A model that can write can write again."""
 
-    def save(self, step: int, tensors: Mapping[str, Any], values: Mapping[str, Any]) -> None:
+    def save(
+        self, step: int, tensors: Mapping[str, Any], values: Mapping[str, Any], status: Status
+    ) -> None:
         """A checkpoint would have no place to be."""
 
     def write_status(self, status: Status) -> None:
