@@ -2,7 +2,7 @@
 
 import argparse
 import csv
-import os
+import io
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from rda.commands.finding import find_run
 from rda.commands.parser import Parser, UsageError, add_options, given_values, make
 from rda.commands.training import as_usage_errors
+from rda.files import replacing
 from rda.training.record import default_runs
 
 if TYPE_CHECKING:
@@ -141,12 +142,10 @@ def _shown(answer: Any) -> str:
 
 def _write(path: Path, rows: Iterator[list[Any]]) -> None:
     """Row by row into a file of another name, which takes its place when it is whole."""
-    part = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        with part.open("w", encoding="utf-8", newline="") as file:
-            csv.writer(file, lineterminator="\n").writerows(rows)
-        part.replace(path)
+        with replacing(path) as file:
+            text = io.TextIOWrapper(file, encoding="utf-8", newline="")
+            csv.writer(text, lineterminator="\n").writerows(rows)
+            text.detach()
     except OSError as error:
         raise UsageError(f"{path} cannot be written: {error.strerror}") from error
-    finally:
-        part.unlink(missing_ok=True)

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from rda.data import archive
 from rda.data.catalogue import File
 from rda.data.errors import BY_HAND, BadFileError, DataError, why
-from rda.files import waiting_lock
+from rda.files import plain, waiting_lock
 
 SECONDS_TO_WAIT = 30.0
 """How long a server may send nothing at all."""
@@ -107,7 +107,7 @@ def _transfer(url: str, file: File, part: Path, tell: Callable[[int, int | None]
             raise BadFileError(part, file, "was continued at another place than asked for")
         limit = archive.largest_packed(file)
         total = None if response.length is None else done + response.length
-        with open(part, "ab" if done else "wb") as out:
+        with open(part, "ab" if done else "wb", opener=plain) as out:
             for chunk in _chunks(response):
                 done += len(chunk)
                 if max(done, total or 0) > limit:

@@ -19,7 +19,7 @@ from safetensors.torch import load as read_tensors
 from safetensors.torch import save as write_tensors
 from torch import Tensor
 
-from rda.files import write_atomically
+from rda.files import read_plain, write_atomically
 from rda.training.manifest import checksum_line
 
 KEPT = 2
@@ -121,8 +121,8 @@ def _is_good(path: Path) -> bool:
 def read(path: Path) -> Checkpoint:
     """One checkpoint, refused unless every byte is as it was written."""
     try:
-        content = path.read_bytes()
-        written = path.with_suffix(".sha256").read_bytes()
+        content = read_plain(path)
+        written = read_plain(path.with_suffix(".sha256"))
     except OSError as error:
         raise CheckpointError(f"checkpoint {path.name} is incomplete ({error.strerror})") from error
     if written != _checksum(path.name, content):

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from rda.files import plain, read_plain
+
 
 class JournalError(RuntimeError):
     """The file was changed by someone else."""
@@ -22,7 +24,8 @@ class Journal:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._file = path.open("ab", buffering=0)  # unbuffered: a full disk is noticed at once
+        # Unbuffered: a full disk is noticed at once.
+        self._file = open(path, "ab", buffering=0, opener=plain)  # noqa: SIM115
         self._digest = hashlib.sha256()
         self._length = 0
 
@@ -43,7 +46,7 @@ class Journal:
     def go_back_to(self, mark: Mapping[str, Any] | None) -> bytes:
         """What was written before `mark` (nothing, for None); `cut` removes the rest."""
         length = 0 if mark is None else int(mark["bytes"])
-        kept = self.path.read_bytes()[:length]
+        kept = read_plain(self.path)[:length]
         self._digest = hashlib.sha256(kept)
         self._length = length
         if mark is not None and self._digest.hexdigest() != mark["sha256"]:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 import rda
+from rda.files import read_plain
 from rda.sequences.understanding import Understanding
 from rda.tasks.vocabulary import Vocabulary
 from rda.training import checkpoint
@@ -118,7 +119,7 @@ def _weights(record: Record) -> tuple[dict[str, Tensor], Mapping[str, Any]]:
     the last good checkpoint."""
     if not record.verify(tolerated=[MODEL]):
         with suppress(OSError, CheckpointError):
-            weights, values = checkpoint.unpack((record.folder / MODEL).read_bytes())
+            weights, values = checkpoint.unpack(read_plain(record.folder / MODEL))
             return weights, recorded_facts(values)
     try:
         found, _ = checkpoint.load_latest(record.folder / CHECKPOINTS, remove_bad=False)

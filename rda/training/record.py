@@ -20,7 +20,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from rda.files import write_atomically
+from rda.files import plain, read_plain, write_atomically
 from rda.settings import Goal
 from rda.training.locking import is_locked
 from rda.training.manifest import MANIFEST, damaged_files
@@ -135,7 +135,7 @@ class Record:
     def _json(self, name: str) -> Any:
         """The content of a JSON file; None where there is no such file."""
         try:
-            return json.loads((self.folder / name).read_text())
+            return json.loads(read_plain(self.folder / name))
         except FileNotFoundError:
             return None
         except RecursionError:
@@ -212,7 +212,7 @@ def _size(path: Path) -> int:
 
 def rows(path: Path) -> Iterator[dict[str, Any]]:
     """One row a line; the last line may be incomplete, where a run goes on or was killed."""
-    with path.open("rb") as file:
+    with open(path, "rb", opener=plain) as file:
         for number, line in enumerate(file, 1):
             if not line.endswith(b"\n"):
                 return
@@ -223,7 +223,7 @@ def _rows_backwards(path: Path) -> Iterator[dict[str, Any]]:
     """The rows from the last to the first, read block by block."""
     if _size(path) == 0:
         return
-    with path.open("rb") as file:
+    with open(path, "rb", opener=plain) as file:
         start = file.seek(0, 2)
         rest = b""
         complete = False  # what stands after the last line end is not a row yet

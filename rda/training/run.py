@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from rda.files import write_atomically
+from rda.files import LEFTOVER, read_plain, write_atomically
 from rda.tasks import Source
 from rda.training import checkpoint
 from rda.training.checkpoint import Checkpoint, CheckpointError
@@ -41,7 +41,7 @@ from rda.training.settings import RunSettings, identity, with_defaults, without_
 from rda.training.status import RecordError, RunInUseError, Status
 
 _OURS = "|".join(map(re.escape, (*SEALED, SAMPLES, MANIFEST, PICTURE)))
-LEFTOVER = re.compile(rf"\.({_OURS}|step-\d+\.(safetensors|sha256))\.\d+\.tmp")
+_CUT_OFF = re.compile(rf"\.({_OURS}|step-\d+\.(safetensors|sha256)){LEFTOVER}")
 """What a save that was cut off leaves behind."""
 
 
@@ -168,7 +168,7 @@ class Run:
         """Remove what saves that were cut off have left."""
         for folder in (self.folder, self.folder / CHECKPOINTS):
             for path in folder.glob(".*.tmp"):
-                if LEFTOVER.fullmatch(path.name):
+                if _CUT_OFF.fullmatch(path.name):
                     path.unlink(missing_ok=True)
 
     @property
@@ -250,8 +250,8 @@ class Run:
         Later ones are of an earlier start.
         """
         path = self.folder / SAMPLES
-        lines = path.read_text(errors="replace").splitlines() if path.exists() else []
-        kept = [line for line in lines if _step_of(line) <= before]
+        written = read_plain(path).decode(errors="replace") if path.exists() else ""
+        kept = [line for line in written.splitlines() if _step_of(line) <= before]
         kept.append(json.dumps({"step": step, "text": text}))
         write_atomically(path, ("\n".join(kept) + "\n").encode(errors="replace"))
 

@@ -211,10 +211,10 @@ def test_what_was_downloaded_before_the_network_went_is_kept(mirror, lone, tmp_p
 def test_a_folder_that_takes_nothing_is_told_in_one_line(
     number, mirror, lone, tmp_path, monkeypatch
 ):
-    def refuse(path, mode):
+    def refuse(path, mode, **options):
         if Path(path).suffix == ".part":
             raise OSError(number, "the disk says no")
-        return open(path, mode)
+        return open(path, mode, **options)
 
     mirror.pages[f"/{NAME}"] = Page(BODY)
     monkeypatch.setattr(download, "open", refuse, raising=False)
@@ -350,3 +350,16 @@ def test_two_downloads_at_once_make_one(mirror, lone, tmp_path):
     for path in found:
         assert_good(path, tmp_path)
     assert mirror.bytes_sent == len(BODY)
+
+
+@pytest.mark.parametrize("planted", [f"{NAME}.part", f".{NAME}.lock"])
+def test_a_link_in_a_shared_folder_leads_to_no_file_of_mine(mirror, lone, tmp_path, planted):
+    mirror.pages[f"/{NAME}"] = Page(BODY)
+    (tmp_path / "mine").write_bytes(b"precious")
+    (tmp_path / "shared").mkdir()
+    link = tmp_path / "shared" / planted
+    for leads_to in ("mine", "not-there-yet"):
+        link.unlink(missing_ok=True)
+        link.symlink_to(tmp_path / leads_to)
+        assert "it is a link" in failure(lone, tmp_path / "shared")
+        assert [path.read_bytes() for path in tmp_path.iterdir() if path.is_file()] == [b"precious"]
