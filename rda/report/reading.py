@@ -11,7 +11,7 @@ from typing import Any
 
 from rda.report.points import NO_POINTS, Clock, Points
 from rda.report.wording import shown
-from rda.tasks import Task
+from rda.tasks import Task, description
 from rda.training.record import MEAN, Record
 from rda.training.settings import RunSettings
 from rda.training.status import RecordError
@@ -171,7 +171,7 @@ def describe_task(settings: RunSettings) -> TaskFacts:
 
 def _description(task: Task) -> str:
     """The docstring, with the place in the paper where the task has one."""
-    text = printable(type(task).__doc__ or "")
+    text = printable(description(type(task)))
     return f"{text.rstrip('.')} ({task.reference})." if task.reference else text
 
 
