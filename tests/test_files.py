@@ -190,8 +190,11 @@ def test_a_link_in_the_place_of_what_is_written_is_replaced_and_not_followed(tmp
 
 def test_an_error_on_the_way_leaves_the_old_file_and_nothing_else(tmp_path):
     files.write_atomically(tmp_path / "table.csv", b"old")
-    with pytest.raises(TypeError), files.replacing(tmp_path / "table.csv") as file:
-        file.write("no bytes")
+    with (
+        pytest.raises(ValueError, match="negative count"),
+        files.replacing(tmp_path / "table.csv") as file,
+    ):
+        file.write(bytes(-1))
     assert [path.read_bytes() for path in tmp_path.iterdir()] == [b"old"]
 
 

@@ -62,9 +62,10 @@ def run(asked: argparse.Namespace, command: str) -> int:
     from rda.analysis.looking import inspect_row, inspect_run
     from rda.files import write_atomically
     from rda.report.inspection import render_inspection
+    from rda.training.resources import enough_memory
 
     options: InspectOptions = make(InspectOptions, given_values(asked, InspectOptions))
-    with as_usage_errors():
+    with as_usage_errors(), enough_memory():
         record = find_run(asked.run, options.runs_dir)
         folder = record.folder
         kept = read(folder) if record.status.thinned else None  # its weights are gone

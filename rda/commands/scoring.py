@@ -82,7 +82,8 @@ def _evaluation(
         "in brackets": "where the score would lie in 95 of 100 draws of other sequences",
     }
     few = 0 < len(told.classes) <= MOST_CLASSES
-    worst_title, worst = _worst(told.classes, sequences, outcomes)
+    one_each = not told.every_step  # beside a forecast there may be labels that nobody asked for
+    worst_title, worst = _worst(told.classes, sequences, outcomes) if one_each else ("", [])
     known = outcomes._replace(
         true=outcomes.true[outcomes.true >= 0], predicted=outcomes.predicted[outcomes.true >= 0]
     )

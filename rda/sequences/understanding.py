@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from rda.sequences.dataset import Channel, Numbers, Sequences, SequencesError
 from rda.sequences.forecasting import change_of, last_known, with_changes
-from rda.sequences.preparing import Preparation
+from rda.sequences.preparing import Preparation, numbers_from, words_from
 
 AT_EVERY_STEP = ("labels", "numbers", "forecast")
 
@@ -105,16 +105,34 @@ class Understanding:
 
     @staticmethod
     def from_facts(facts: Mapping[str, Any]) -> "Understanding":
-        """The inverse of `to_facts`."""
-        return Understanding(
-            str(facts["problem"]),
+        """The inverse of `to_facts`; a ValueError, TypeError or KeyError for anything else."""
+        found = Understanding(
+            facts["problem"],
             Preparation.from_facts(facts["preparation"]),
-            tuple(facts["target"]),
-            tuple(facts["classes"]),
-            tuple(map(float, facts["means"])),
-            tuple(map(float, facts["deviations"])),
-            int(facts["horizon"]),
-            tuple(facts["drifting"]),
+            words_from(facts["target"]),
+            words_from(facts["classes"]),
+            numbers_from(facts["means"]),
+            numbers_from(facts["deviations"]),
+            facts["horizon"],
+            words_from(facts["drifting"]),
+        )
+        if not found._is_consistent():
+            raise ValueError("parts that do not belong together")
+        return found
+
+    def _is_consistent(self) -> bool:
+        """Whether a file can have been written from this."""
+        forecasts = self.problem == "forecast"
+        answers = self.horizon * len(self.target) if forecasts else len(self.target)
+        known = {channel.name for channel in self.preparation.channels}
+        made = {change_of(name) for name in self.target}
+        return (
+            self.problem in ("label", "number", *AT_EVERY_STEP)
+            and type(self.horizon) is int
+            and len(self.means) == len(self.deviations)
+            and len(self.target) > 0
+            and (len(self.classes) > 0 or len(self.means) == answers)
+            and (not forecasts or (known >= {*self.target, *made} and not self.classes))
         )
 
 

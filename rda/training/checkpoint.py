@@ -21,6 +21,7 @@ from torch import Tensor
 
 from rda.files import read_plain, write_atomically
 from rda.training.manifest import checksum_line
+from rda.training.status import is_count
 
 KEPT = 2
 """Two, so that one is left when the newest is damaged."""
@@ -128,7 +129,10 @@ def read(path: Path) -> Checkpoint:
     if written != _checksum(path.name, content):
         raise CheckpointError(f"checkpoint {path.name} is corrupt (its SHA-256 differs)")
     tensors, values = unpack(content)
-    return Checkpoint(values["step"], tensors, values)
+    step = values.get("step", -1)
+    if not is_count(step) or _path(path.parent, step) != path:
+        raise CheckpointError(f"checkpoint {path.name} is not one of its step")
+    return Checkpoint(step, tensors, values)
 
 
 def pack(tensors: Mapping[str, Tensor], values: Mapping[str, Any]) -> bytes:
@@ -143,9 +147,12 @@ def unpack(content: bytes) -> tuple[dict[str, Tensor], dict[str, Any]]:
         tensors = read_tensors(content)
         (header_size,) = struct.unpack("<Q", content[:8])
         header = json.loads(content[8 : 8 + header_size])
-        return tensors, json.loads(header["__metadata__"]["values"])
-    except (SafetensorError, ValueError, KeyError, struct.error) as error:
+        values = json.loads(header["__metadata__"]["values"])
+    except (SafetensorError, ValueError, KeyError, RecursionError, struct.error) as error:
         raise CheckpointError(f"not a checkpoint of rda: {error}") from error
+    if not isinstance(values, dict):
+        raise CheckpointError("not a checkpoint of rda: its values have no names")
+    return tensors, values
 
 
 def _checksum(name: str, content: bytes) -> bytes:

@@ -17,7 +17,7 @@ from rda.training import checkpoint
 from rda.training.building import build_model
 from rda.training.checkpoint import CheckpointError
 from rda.training.data_facts import recorded_facts
-from rda.training.model import SequenceModel
+from rda.training.model import SequenceModel, fits
 from rda.training.record import CHECKPOINTS, MODEL, Record
 from rda.training.settings import RunSettings
 from rda.training.status import RecordError
@@ -56,17 +56,27 @@ def model_of(
     name: str = "in memory",
 ) -> SequenceModel:
     """The model of a run from its parts: settings, weights and facts of its data."""
-    answers, _ = weights["readout.weight"].shape
-    encoder = weights.get("encoder.weight")
-    inputs = weights["unit.weight_ih_l0"].shape[1] if encoder is None else encoder.shape[0]
-    known = _vocabulary(name, data, inputs) or _understanding(name, data, inputs)
-    model = build_model(settings, inputs, answers, engine, known)
     try:
-        model.load_state_dict(weights)
-    except RuntimeError as error:
-        raise RecordError(f"the weights of run {name} do not fit its settings") from error
+        inputs, answers = _sizes(weights)
+        known = _vocabulary(name, data, inputs) or _understanding(name, data, inputs)
+        parts = settings, inputs, answers, engine, known
+        with torch.device("meta"):  # settings may ask for more memory than there is
+            fit = fits(build_model(*parts), weights)
+    except (LookupError, RuntimeError):
+        fit = False
+    if not fit:
+        raise RecordError(f"the weights of run {name} do not fit its settings")
+    model = build_model(*parts)
+    model.load_state_dict(weights)
     model.facts = data
     return model.eval()
+
+
+def _sizes(weights: Mapping[str, Tensor]) -> tuple[int, int]:
+    """Inputs and answers of the model that has these weights."""
+    encoder = weights.get("encoder.weight")
+    inputs = weights["unit.weight_ih_l0"].shape[1] if encoder is None else encoder.shape[0]
+    return inputs, weights["readout.weight"].shape[0]
 
 
 def _packaged_record() -> Record:

@@ -216,7 +216,7 @@ def rows(path: Path) -> Iterator[dict[str, Any]]:
         for number, line in enumerate(file, 1):
             if not line.endswith(b"\n"):
                 return
-            yield _row(line, f"{path} line {number}")
+            yield row_of(line, f"{path} line {number}")
 
 
 def _rows_backwards(path: Path) -> Iterator[dict[str, Any]]:
@@ -234,14 +234,15 @@ def _rows_backwards(path: Path) -> Iterator[dict[str, Any]]:
             first, *lines = (file.read(size) + rest).split(b"\n")
             for line in reversed(lines):
                 if complete:
-                    yield _row(line, f"a line near the end of {path}")
+                    yield row_of(line, f"a line near the end of {path}")
                 complete = True
             rest = first
         if complete:
-            yield _row(rest, f"{path} line 1")
+            yield row_of(rest, f"{path} line 1")
 
 
-def _row(line: bytes, where: str) -> dict[str, Any]:
+def row_of(line: bytes, where: str) -> dict[str, Any]:
+    """A line of `metrics.jsonl` or `timing.jsonl`: numbers by name, a step among them."""
     try:
         row = json.loads(line)
     except (ValueError, RecursionError) as error:

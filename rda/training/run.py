@@ -33,6 +33,7 @@ from rda.training.record import (
     TIMING,
     Record,
     as_json,
+    row_of,
     write_environment,
     write_settings,
     write_status,
@@ -200,14 +201,14 @@ class Run:
         except OSError as error:
             raise RecordError(f"cannot read {error.filename}: {error.strerror}") from error
         asked = identity(self.settings)
-        if found is not None and _completed(found.values["settings"], self.settings) != asked:
+        if found is not None and _completed(found.values.get("settings"), self.settings) != asked:
             raise RecordError(
                 f"the checkpoint of run {self.folder.name} was made with other settings than its "
                 f"{SETTINGS} now says; --force starts over"
             )
         if found is not None:
             refuse_other_data(self.folder.name, recorded_facts(found.values), self._source)
-        return found, map(json.loads, kept.splitlines()), notes
+        return found, (row_of(line, METRICS) for line in kept.splitlines()), notes
 
     def _check_that_nothing_was_saved(self) -> None:
         """Raise where a checkpoint was saved and is not found: its disk may be away.
@@ -299,8 +300,11 @@ def _step_of(line: str) -> float:
         return math.inf
 
 
-def _completed(saved: dict[str, Any], asked: RunSettings) -> dict[str, Any]:
+def _completed(saved: Any, asked: RunSettings) -> Any:
     """The settings of a checkpoint, with the defaults of settings that were added since."""
+    sections = [saved.get(name) for name in ("task", "recipe")] if isinstance(saved, dict) else []
+    if not sections or not all(isinstance(section, dict) for section in sections):
+        return saved
     whole = {name: with_defaults(getattr(asked, name), saved[name]) for name in ("task", "recipe")}
     return without_its_end({**saved, **whole})
 

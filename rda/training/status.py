@@ -76,7 +76,10 @@ def status_from(content: Any, path: Path) -> Status:
     for name, kind in known.items():
         if not _fits(content[name], kind):
             raise RecordError(f"{path} cannot be read: {name} is {_short(content[name])}")
-    return Status(**{name: content[name] for name in known})
+    status = Status(**{name: content[name] for name in known})
+    if status.state not in (RUNNING, *STATES):
+        raise RecordError(f"{path} cannot be read: state is {_short(status.state)}")
+    return status
 
 
 def _fits(value: object, kind: Any) -> bool:

@@ -181,7 +181,7 @@ class TestRemovedToSaveRoom:
 
 def test_killed_in_every_write_and_then_without_its_checkpoints(tmp_path):
     """Whatever the moment of the kill, a run with a checkpoint that counts is not begun again."""
-    name, steps = "multicopy", 3
+    name, steps = "multicopy", 2
     run_once(tmp_path / "whole", with_steps(TINY_RUNS[name], steps, stop_at="never"))
     arguments = ["killing.py", tmp_path, name, str(steps), "away"]
     code, said, complaints = forking.run(arguments, HERE)
