@@ -82,6 +82,17 @@ def test_classes_that_training_has_not_seen_count_as_wrong(folder, capsys, tmp_p
     assert "<td>still</td>" in page.read_text()
 
 
+def test_a_forecast_is_scored_beside_labels_that_nobody_asked_for(tmp_path, capsys):
+    rows = [f"m{m},{hour},{(m * hour) % 5},{'ab'[m % 2]}\n" for m in range(12) for hour in range(9)]
+    (tmp_path / "load.csv").write_text("machine,hour,load,label\n" + "".join(rows))
+    data = ["--data", str(tmp_path / "load.csv")]
+    roles = ["--sequence", "machine", "--time", "hour", "--features", "load"]
+    more = ["--problem", "forecast", "--horizon", "2", "--steps", "2", "--name", "ahead", *SIZES]
+    assert run(tmp_path, "train", *data, "GRU", *roles, *more) == 0
+    assert run(tmp_path, "evaluate", "ahead", *data, "--page", str(tmp_path / "page.html")) == 0
+    assert "mean absolute error of load" in " ".join(capsys.readouterr().out.split())
+
+
 def test_a_forecast_is_scored_and_has_intervals(folder, capsys, tmp_path):
     page = tmp_path / "page.html"
     series = str(folder / "series.csv")
