@@ -28,7 +28,7 @@ from rda.training.record import (
     rows,
     write_status,
 )
-from rda.training.status import RecordError
+from rda.training.status import RecordError, RunInUseError
 
 STEPS_KEPT = 300
 TIMINGS_KEPT = 40
@@ -54,7 +54,7 @@ def thin(folder: Path) -> None:
     lock = RunLock(folder)
     try:
         if not lock.held:
-            raise RecordError(f"run {folder} is in use by another process")
+            raise RunInUseError(f"run {folder} is in use by another process")
         write_status(folder, replace(status, thinned=True, sealed=False))
         (folder / MANIFEST).unlink(missing_ok=True)
         goals = {status.goal_step, status.trailing_goal_step}
