@@ -27,6 +27,7 @@ from torch import nn
 
 import rda
 from rda.files import write_atomically
+from rda.wording import counted
 
 RESULTS = Path(__file__).parent / "results" / "beside_busy.json"
 CASE = Case(24, 9, 20, 8)
@@ -99,8 +100,8 @@ def render(results: dict[str, Any]) -> str:
             f"{facts['cpu']} ({facts['vectors']}), {case['cores']} cores, torch {facts['torch']}, "
             f"Python {facts['python']}.",
             f"Milliseconds of a training step, {THREADS} threads: **{size(case)}**. "
-            f"{case['turns']} turns, each a new process in which both layers take turns step by "
-            f"step. Load of the machine before they began: {case['load_before']:.1f}.",
+            f"{counted(case['turns'], 'turn')}, each a new process in which both layers alternate "
+            f"step by step. Load of the machine before they began: {case['load_before']:.1f}.",
             "\n".join(lines),
             stamp(facts),
         )
