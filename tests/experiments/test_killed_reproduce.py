@@ -121,11 +121,14 @@ def ended(tmp_path):
     return tmp_path
 
 
-def test_what_ended_without_it_is_inspected_and_thinned_at_the_next_start(ended, experiments):
-    assert reproduce(ended, 3, "--plan") == 0
+@pytest.mark.parametrize("where", [(), ("--on", "ray")], ids=["here", "cluster"])
+def test_what_ended_without_it_is_inspected_and_thinned_at_the_next_start(
+    ended, experiments, where
+):
+    assert reproduce(ended, 3, "--plan", *where) == 0
     first, second = (ended / default_name(run) for run in runs(3))
     assert not status_in(first).thinned  # a plan changes nothing
-    assert reproduce(ended, 3) == 0
+    assert reproduce(ended, 3, *where) == 0
     assert (first / INSPECTION).exists()
     assert not (second / INSPECTION).exists()
     assert all(status_in(folder).thinned for folder in (first, second))
