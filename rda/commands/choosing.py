@@ -17,7 +17,8 @@ from rda.training.status import FAILED, INTERRUPTED, STOPPED
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from rda.choosing.verdict import Entry, Verdict
+    from rda.choosing.entries import Entry
+    from rda.choosing.verdict import Verdict
     from rda.report.choice import Choice
     from rda.tasks.own_sequences.source import SequenceSource
     from rda.training.progress import TrainingProgress
@@ -79,7 +80,8 @@ class _Contest:
 
         from rda.choosing.baselines import baselines_of
         from rda.choosing.contest import on_equal_terms
-        from rda.choosing.verdict import entry_of, verdict
+        from rda.choosing.entries import entry_of
+        from rda.choosing.verdict import verdict
         from rda.tasks.own_sequences import OwnSequences
 
         task = runs[0].task
@@ -125,8 +127,16 @@ class _Contest:
 
         `model` is the first run of all, whose sizes the others match.
         """
-        from rda.choosing.contest import best, kept_bytes, parameters, repeated, resized, tried
-        from rda.choosing.verdict import entry_of
+        from rda.choosing.contest import (
+            best,
+            kept_bytes,
+            longer_may_help,
+            parameters,
+            repeated,
+            resized,
+            tried,
+        )
+        from rda.choosing.entries import entry_of
         from rda.training.outcomes import outcomes_of
 
         first = [record for record in (yield tried(run, self.terms)) if record is not None]
@@ -150,6 +160,7 @@ class _Contest:
             parameters=parameters(kept, source),
             kept_bytes=kept_bytes(kept, source),
             speed=sum(status.step for status in ended) / taken if taken else 0.0,
+            may_help=longer_may_help(records),
         )
 
     def _train(self, runs: list[RunSettings]) -> list[Record | None]:

@@ -10,7 +10,7 @@ from rda.commands.predict import load_own_model
 from rda.commands.training import as_usage_errors
 
 if TYPE_CHECKING:
-    from rda.choosing.verdict import Entry
+    from rda.choosing.entries import Entry
     from rda.report.evaluation import Evaluation
     from rda.sequences import Sequences
     from rda.training.own_model import OwnModel
@@ -25,7 +25,7 @@ def score(run: str, data: str, runs: Path, device: str, page: Path) -> int:
     """Let the model answer where the answers are known, say how good it is, write the page."""
     from rich.console import Console
 
-    from rda.choosing.verdict import entry_of
+    from rda.choosing.entries import entry_of
     from rda.files import write_atomically
     from rda.report.evaluation import render_evaluation
     from rda.sequences.stored import digest
