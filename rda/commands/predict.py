@@ -14,6 +14,7 @@ from rda.commands.finding import find_run
 from rda.commands.parser import Parser, UsageError, add_options, given_values, make
 from rda.commands.training import as_usage_errors
 from rda.training.record import default_runs
+from rda.wording import printable
 
 if TYPE_CHECKING:
     from rda.training.own_model import OwnModel
@@ -131,8 +132,31 @@ def _rows(model: "OwnModel", data: str) -> Iterator[list[Any]]:
 def _margins(model: "OwnModel") -> Any:
     """How far to either side of a forecast nine of ten values lie; None where that is not known."""
     from rda.training.intervals import read_intervals
+    from rda.training.status import RecordError
 
-    return None if model.record is None else read_intervals(model.record)
+    if model.record is None:
+        return None
+    try:
+        found = read_intervals(model.record)
+    except RecordError as error:
+        _note(f"{error}: no interval is written")
+        return None
+    told = model.understanding
+    if found is None:
+        return None
+    if found.margins.shape != (told.horizon, len(told.target)):
+        _note(f"the intervals of run {model.record.name} are of other columns: none is written")
+        return None
+    if not found.sealed:
+        _note(
+            f"the intervals of run {model.record.name} are unsealed, as earlier versions left "
+            "them: nothing shows that they are of its weights"
+        )
+    return found.margins
+
+
+def _note(line: str) -> None:
+    print(f"rda: {printable(line)}", file=sys.stderr)
 
 
 def _shown(answer: Any) -> str:

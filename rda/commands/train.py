@@ -131,7 +131,8 @@ def _exit_code(status: Status) -> int:
 
 def _keep_intervals(record: Record) -> None:
     """How far a forecast may be off is found where its data is at hand."""
-    if getattr(record.settings.task, "problem", "") == "forecast" and record.status.best_step:
+    is_forecast = getattr(record.settings.task, "problem", "") == "forecast"
+    if is_forecast and record.status.best_step and not record.status.thinned:
         from rda.training.intervals import intervals_of
 
         intervals_of(record)

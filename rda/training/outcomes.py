@@ -1,22 +1,24 @@
 """What a trained model answers where the answers are known, beside the true ones."""
 
-import json
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
-from rda.files import write_atomically
 from rda.sequences.dataset import Counts, Numbers, Sequences, SequencesError
 from rda.sequences.forecasting import blocks, next_values
 from rda.sequences.understanding import Understanding
 from rda.tasks.own_sequences.source import SequenceSource
+from rda.training.derived import keep, kept
 from rda.training.loading import load
 from rda.training.own_model import OwnModel
-from rda.training.record import Record
+from rda.training.record import OUTCOMES, Record
+from rda.training.status import RecordError, is_count, is_number
 
-OUTCOMES = "outcomes.json"
 NO_SUCH_CLASS = -1.0
 """A true class that a model was not trained on: whatever it says is wrong."""
 
@@ -32,17 +34,18 @@ class Outcomes(NamedTuple):
 
 
 def outcomes_of(record: Record) -> Outcomes:
-    """Those of the test part: read, or answered by the model and written beside the record."""
-    path, step = record.folder / OUTCOMES, record.status.best_step
-    if path.is_file():
-        found = json.loads(path.read_text())
-        if found.get("step") == step:
-            return _from_lists(found)
+    """Those of the test part: read, or answered by the model and kept beside the record."""
+    found = None
+    with suppress(RecordError):  # what is in doubt is answered anew
+        found = kept(record.folder, OUTCOMES)
+    if found is not None and (found.sealed or record.status.thinned):
+        return _from_lists(found.content, record.folder / OUTCOMES)
     model, source = model_and_source(record)
     tested, scored_from = sequences_of(source, "test")
     outcomes = outcomes_on(model, tested, scored_from)
-    content = {"step": step, **{name: part.tolist() for name, part in outcomes._asdict().items()}}
-    write_atomically(path, json.dumps(content).encode())
+    keep(
+        record.folder, OUTCOMES, {name: part.tolist() for name, part in outcomes._asdict().items()}
+    )
     return outcomes
 
 
@@ -55,11 +58,16 @@ def model_and_source(record: Record) -> tuple[OwnModel, SequenceSource]:
     return model, source
 
 
-def _from_lists(found: dict[str, Any]) -> Outcomes:
+def _from_lists(found: Mapping[str, Any], path: Path) -> Outcomes:
+    parts = [found.get(name) for name in Outcomes._fields]
+    lists = [part for part in parts if isinstance(part, list) and all(map(is_number, part))]
+    if len(lists) < len(parts) or len(set(map(len, lists))) > 1 or not all(map(is_count, lists[2])):
+        raise RecordError(f"{path} cannot be read: it should be three lists of as many numbers")
+    true, predicted, piece = lists
     return Outcomes(
-        np.array(found["true"], dtype=np.float64),
-        np.array(found["predicted"], dtype=np.float64),
-        np.array(found["piece"], dtype=np.int64),
+        np.array(true, dtype=np.float64),
+        np.array(predicted, dtype=np.float64),
+        np.array(piece, dtype=np.int64),
     )
 
 

@@ -109,6 +109,45 @@ def test_intervals_hold_what_they_promise_and_are_kept_with_the_run(folder):
     np.testing.assert_allclose(widths, np.resize(margins[:, 0], 54), rtol=1e-9)
 
 
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda kept: {**kept, "margins": [[1000.0]] * 3}, "is not as it was written"),
+        (lambda kept: {**kept, "margins": [[-1.0]] * 3}, "is not as it was written"),
+        (lambda kept: {"step": kept["step"], "margins": [[-1.0]] * 3}, "rows of numbers from 0"),
+        (lambda kept: {"step": kept["step"], "margins": [[1.0]] * 2}, "are of other columns"),
+        (lambda kept: [], "cannot be read: it is not an object"),
+    ],
+)
+def test_intervals_in_doubt_are_not_written_out(folder, capsys, change, said):
+    path = folder / "runs" / "series" / "intervals.json"
+    before = path.read_text()
+    path.write_text(json.dumps(change(json.loads(before))))
+    try:
+        assert run(folder, "predict", "series", "--data", str(folder / "series.csv")) == 0
+    finally:
+        path.write_text(before)
+    out, told = capsys.readouterr()
+    assert out.splitlines()[0] == "sequence,ahead,load"
+    assert said in told
+    assert told.count("\n") == 1
+
+
+def test_intervals_of_earlier_versions_are_called_unsealed(folder, capsys):
+    path = folder / "runs" / "series" / "intervals.json"
+    before = path.read_text()
+    old = {name: json.loads(before)[name] for name in ("step", "level", "margins")}
+    path.write_text(json.dumps(old))
+    try:
+        assert run(folder, "predict", "series", "--data", str(folder / "series.csv")) == 0
+    finally:
+        path.write_text(before)
+    out, told = capsys.readouterr()
+    assert out.splitlines()[0] == "sequence,ahead,load,load low,load high"
+    assert "the intervals of run series are unsealed" in told
+    assert told.count("\n") == 1
+
+
 def test_a_sequence_of_ones_own_is_looked_at(folder, capsys):
     line = ["inspect", "label", "--data", str(folder / "other.csv"), "--row", "3"]
     assert run(folder, *line) == 0
