@@ -26,6 +26,7 @@ def score(run: str, data: str, runs: Path, device: str, page: Path) -> int:
     from rich.console import Console
 
     from rda.choosing.entries import entry_of
+    from rda.choosing.familiar import familiar
     from rda.files import write_atomically
     from rda.report.evaluation import render_evaluation
     from rda.sequences.stored import digest
@@ -41,8 +42,10 @@ def score(run: str, data: str, runs: Path, device: str, page: Path) -> int:
         raise UsageError(f"{data} has no answer to compare with")
     entry = entry_of(run, [outcomes], bool(told.classes))
     found = _evaluation(model, sequences, entry, data)
-    if digest(read) == model.facts.get("sha256"):
-        found = replace(found, headline=f"{found.headline} {SEEN}")
+    is_same = digest(read) == model.facts.get("sha256")
+    known = [SEEN] if is_same else []
+    known += familiar(model, sequences, is_same)
+    found = replace(found, headline=" ".join([found.headline, *known]))
     console = Console()
     console.print(found.headline, markup=False, highlight=False, soft_wrap=True)
     try:
