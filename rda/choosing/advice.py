@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from rda.choosing.entries import Entry
 from rda.choosing.statistics import can_confirm, differs, within
+from rda.settings import SCALED_ERROR
 from rda.wording import counted
 
 MUCH_QUICKER = 1.2
@@ -31,7 +32,9 @@ def advice(ranked: Sequence[Entry], metric: str, problem: str) -> tuple[str, Ent
 
 def score_name(metric: str) -> str:
     """What a score is, in words."""
-    return "accuracy" if metric == "accuracy" else "mean absolute error"
+    return {"accuracy": "accuracy", SCALED_ERROR: "mean scaled error"}.get(
+        metric, "mean absolute error"
+    )
 
 
 def _pieces(count: int, problem: str) -> str:

@@ -1,7 +1,7 @@
 """What is compared: units and baselines, each with its score on the test part."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf, isinf
 
 import numpy as np
@@ -23,7 +23,7 @@ class Score:
 
     def __str__(self) -> str:
         if isinf(self.low):
-            return f"{self.mean:.4g} (no interval: one sequence)"
+            return f"{self.mean:.4g} (no interval)"
         return f"{self.mean:.4g} ({self.low:.3g} to {self.high:.3g})"
 
     def overlaps(self, other: "Score") -> bool:
@@ -50,6 +50,9 @@ class Entry:
     may_help: str = ""
     """The option that would train for longer, where the loss was still falling at the end."""
 
+    errors: tuple[float, ...] = ()
+    """The mean absolute error of each column in its own unit, where several are forecast."""
+
     @property
     def is_unit(self) -> bool:
         """Whether it is not a baseline."""
@@ -62,12 +65,20 @@ class Entry:
 
 
 def entry_of(
-    name: str, outcomes: Sequence[Outcomes], labels: bool, records: Sequence[Record] = ()
+    name: str,
+    outcomes: Sequence[Outcomes],
+    labels: bool,
+    records: Sequence[Record] = (),
+    scales: Sequence[float] | Numbers = (),
 ) -> Entry:
-    """With its score: the share of right answers, or the mean absolute error."""
-    results = []
+    """With its score: the share of right answers, or the mean absolute error; of several columns
+    with `scales`, the mean of errors that are divided by the scale of their column."""
+    results, columns = [], []
     for one in outcomes:
         scores = one.true == one.predicted if labels else np.abs(one.true - one.predicted)
+        if len(scales):
+            columns.append(per_piece(scores, one.column))
+            scores = scores / np.asarray(scales)[one.column]
         results.append(per_piece(scores.astype(np.float64), one.piece))
     mean, low, high = interval(results)
     if labels:  # a draw of right answers alone is always right: the bootstrap sees no doubt
@@ -75,4 +86,8 @@ def entry_of(
         low, high = min(low, few), max(high, many)
     elif len(results[0]) < 2:  # every draw of one is that one
         low, high = -inf, inf
-    return Entry(name, Score(mean, low, high), tuple(results), tuple(outcomes), tuple(records))
+    found = Entry(name, Score(mean, low, high), tuple(results), tuple(outcomes), tuple(records))
+    if not columns:
+        return found
+    sums, counts = np.sum(columns, 0).T
+    return replace(found, errors=tuple((sums / np.maximum(counts, 1)).tolist()))

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from rda.choosing.advice import score_name
 from rda.choosing.entries import entry_of
 from rda.sequences.dataset import Sequences
 from rda.sequences.recognising import SEEN, seen_sequences, seen_steps
@@ -35,7 +36,7 @@ def familiar(model: OwnModel, sequences: Sequences, is_same: bool) -> list[str]:
 def _familiar_steps(model: OwnModel, sequences: Sequences, digests: list[str]) -> list[str]:
     """Of a forecast: stretches of steps, and what comes after the last of them."""
     seen = seen_steps(sequences, *digests)
-    count = sum(one.count for one in seen)
+    count = sum(one.steps for one in seen)
     if not count:
         return []
     scored_from = np.array([max(one.end - 1, 0) for one in seen])
@@ -49,5 +50,5 @@ def _scored(model: OwnModel, outcomes: Outcomes) -> str:
     told = model.understanding
     if not len(outcomes.true):
         return "nothing to score"
-    score = entry_of("", [outcomes], bool(told.classes)).score
-    return f"{'accuracy' if told.classes else 'mean absolute error'} {score}"
+    score = entry_of("", [outcomes], bool(told.classes), scales=told.scales).score
+    return f"{score_name(told.metric)} {score}"

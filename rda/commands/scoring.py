@@ -40,7 +40,7 @@ def score(run: str, data: str, runs: Path, device: str, page: Path) -> int:
         outcomes = outcomes_on(model, sequences)
     if not len(outcomes.true):
         raise UsageError(f"{data} has no answer to compare with")
-    entry = entry_of(run, [outcomes], bool(told.classes))
+    entry = entry_of(run, [outcomes], bool(told.classes), scales=told.scales)
     found = _evaluation(model, sequences, entry, data)
     is_same = digest(read) == model.facts.get("sha256")
     known = [SEEN] if is_same else []
@@ -60,18 +60,23 @@ def score(run: str, data: str, runs: Path, device: str, page: Path) -> int:
 def _evaluation(
     model: "OwnModel", sequences: "Sequences", entry: "Entry", data: str
 ) -> "Evaluation":
+    from rda.choosing.advice import score_name
     from rda.choosing.verdict import confusion
     from rda.report.choice import scatter, shaded
     from rda.report.evaluation import Evaluation
-    from rda.wording import counted
+    from rda.wording import counted, printable
 
     told, (outcomes,) = model.understanding, entry.outcomes
-    name = ", ".join(told.target)
-    what = "accuracy" if told.classes else "mean absolute error"
+    name = printable(", ".join(told.target))
+    what = score_name(told.metric)
     answers = counted(len(outcomes.true), "answer")
     headline = (
         f"{what} of {name}: {entry.score} on {answers} of {counted(len(sequences), 'sequence')}"
     )
+    if entry.errors:
+        named = zip(told.target, entry.errors, strict=True)
+        each = ", ".join(f"{printable(column)} {error:.4g}" for column, error in named)
+        headline += f"; mean absolute error of each column: {each}"
     unknown = int((outcomes.true < 0).sum()) if told.classes else 0
     if unknown:
         headline += f"; {counted(unknown, 'answer')} of classes that training has not seen"
@@ -85,6 +90,7 @@ def _evaluation(
         "in brackets": "where the score would lie in 95 of 100 draws of other sequences",
     }
     few = 0 < len(told.classes) <= MOST_CLASSES
+    first = outcomes.column == 0  # others may have another unit
     worst_title, worst = _worst(told.classes, sequences, outcomes)
     known = outcomes._replace(
         true=outcomes.true[outcomes.true >= 0], predicted=outcomes.predicted[outcomes.true >= 0]
@@ -94,7 +100,9 @@ def _evaluation(
         headline=f"{headline}.",
         classes=told.classes,
         confusion=shaded(confusion([known], told.classes)) if few else (),
-        picture="" if told.classes else scatter(outcomes.true, outcomes.predicted, name),
+        picture=""
+        if told.classes
+        else scatter(outcomes.true[first], outcomes.predicted[first], printable(told.target[0])),
         picture_text="Each point is an answer; on the line it would be exact.",
         worst_title=worst_title,
         worst=worst,

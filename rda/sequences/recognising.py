@@ -53,8 +53,8 @@ def seen_sequences(sequences: Sequences, digests: str) -> Counts:
 class SeenSteps(NamedTuple):
     """What of a series is recognised."""
 
-    count: int
-    """Steps in stretches that were part of training."""
+    steps: int
+    """How many lie in stretches that were part of training."""
     end: int
     """The step from which on none was: where training ended, or so far behind the last stretch
     that the next one would have been recognised."""

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from rda.sequences.dataset import Channel, Numbers, Sequences, SequencesError
 from rda.sequences.forecasting import change_of, last_known, with_changes
 from rda.sequences.preparing import Preparation
+from rda.settings import SCALED_ERROR
 
 AT_EVERY_STEP = ("labels", "numbers", "forecast")
 
@@ -41,6 +42,19 @@ class Understanding:
     def output_size(self) -> int:
         """Of a prediction: classes, or numbers."""
         return len(self.classes) or len(self.means)
+
+    @property
+    def metric(self) -> str:
+        """The name of the score."""
+        return "accuracy" if self.classes else SCALED_ERROR if self.scales.size else "error"
+
+    @property
+    def scales(self) -> Numbers:
+        """What an error of each column is divided by where several are forecast, because their
+        units may differ: the deviation of its change from one step to the next in the training
+        part. Empty where there is one target."""
+        several = self.problem == "forecast" and len(self.target) > 1
+        return np.array(self.deviations[: len(self.target)] if several else [])
 
     @property
     def channels(self) -> tuple[Channel, ...]:

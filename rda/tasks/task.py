@@ -181,6 +181,11 @@ class Source:
         """The metric of a model that knows only how often each answer occurs, where known."""
         return self.task.chance
 
+    @property
+    def metric(self) -> str:
+        """The name of what `score` returns, which may depend on the data."""
+        return self.task.metric
+
     def batch(self, generator: Generator, batch_size: int) -> Batch:
         """The next training batch."""
         return self.task.batch(generator, batch_size)

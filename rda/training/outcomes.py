@@ -31,6 +31,8 @@ class Outcomes(NamedTuple):
     piece: Counts
     """The sequence that each answer belongs to, so that answers of one are not taken for many; of
     a forecast, the stretch of time."""
+    column: Counts
+    """Which of the columns that are forecast it is; 0 where there is one target."""
 
 
 def outcomes_of(record: Record) -> Outcomes:
@@ -59,15 +61,19 @@ def model_and_source(record: Record) -> tuple[OwnModel, SequenceSource]:
 
 
 def _from_lists(found: Mapping[str, Any], path: Path) -> Outcomes:
-    parts = [found.get(name) for name in Outcomes._fields]
+    """Those of earlier versions have no columns."""
+    parts = [found.get(name) for name in ("true", "predicted", "piece")]
     lists = [part for part in parts if isinstance(part, list) and all(map(is_number, part))]
-    if len(lists) < len(parts) or len(set(map(len, lists))) > 1 or not all(map(is_count, lists[2])):
-        raise RecordError(f"{path} cannot be read: it should be three lists of as many numbers")
-    true, predicted, piece = lists
+    lists += [found.get("column", [0] * len(lists[0]))] if lists else []
+    whole = len(lists) == len(Outcomes._fields) and isinstance(lists[-1], list)
+    if not whole or len(set(map(len, lists))) > 1 or not all(map(is_count, lists[2] + lists[3])):
+        raise RecordError(f"{path} cannot be read: it should be lists of as many numbers each")
+    true, predicted, piece, column = lists
     return Outcomes(
         np.array(true, dtype=np.float64),
         np.array(predicted, dtype=np.float64),
         np.array(piece, dtype=np.int64),
+        np.array(column, dtype=np.int64),
     )
 
 
@@ -94,7 +100,7 @@ def outcomes_on(
         SequencesError: they have no answers, or those of another problem.
     """
     told = model.understanding
-    trues, answers, pieces, first = [], [], [], 0
+    trues, answers, pieces, columns, first = [], [], [], [], 0
     for some, raw in model.answers(sequences):
         read = None if scored_from is None else scored_from[first : first + len(some)]
         true = _true(some, told, read)
@@ -107,11 +113,13 @@ def outcomes_on(
             piece = blocks(some.step_numbers, piece, told.horizon)
             piece = np.broadcast_to(piece[:, None, None], true.shape)
         there = np.isfinite(true) & np.isfinite(predicted)
+        column = np.arange(true.shape[-1]) if told.problem == "forecast" else 0
+        columns.append(np.broadcast_to(column, true.shape)[there])
         trues.append(true[there])
         answers.append(predicted[there])
         pieces.append(piece[there])
         first += count
-    return joined(trues, answers, pieces)
+    return joined(trues, answers, pieces, columns)
 
 
 def true_forecasts(
@@ -153,7 +161,17 @@ def _true(some: Sequences, told: Understanding, scored_from: Counts | None) -> N
     return places[np.where(known, values, len(target.classes)).astype(np.int64)]
 
 
-def joined(true: list[Numbers], predicted: list[Numbers], piece: list[Counts]) -> Outcomes:
-    """Outcomes from some of them at a time, their pieces counted from 0."""
+def joined(
+    true: list[Numbers],
+    predicted: list[Numbers],
+    piece: list[Counts],
+    column: list[Counts] | None = None,
+) -> Outcomes:
+    """Outcomes from some of them at a time, their pieces counted from 0; of one target without
+    `column`."""
     numbered = np.unique(np.concatenate(piece), return_inverse=True)[1]
-    return Outcomes(np.concatenate(true), np.concatenate(predicted), numbered.astype(np.int64))
+    trues = np.concatenate(true)
+    columns = np.concatenate(column) if column else np.zeros(len(trues))
+    return Outcomes(
+        trues, np.concatenate(predicted), numbered.astype(np.int64), columns.astype(np.int64)
+    )

@@ -17,14 +17,14 @@ manifest.sha256     the SHA-256 of each file, written when the run has ended
 import json
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from rda.files import write_atomically
-from rda.settings import Goal
+from rda.settings import SCALED_ERROR, Goal
 from rda.training.locking import is_locked
 from rda.training.manifest import MANIFEST, damaged_files
 from rda.training.settings import RunSettings
@@ -128,6 +128,14 @@ class Record:
     def _written_status(self) -> Status:
         content = self._json(STATUS)
         return Status() if content is None else status_from(content, self.folder / STATUS)
+
+    @property
+    def metric(self) -> str:
+        """The name of the score in its metrics. Several columns of a forecast have one of their
+        own; records of earlier versions have the mean error over all of them."""
+        path = self.folder / METRICS
+        first: Mapping[str, Any] = next(rows(path), {}) if path.is_file() else {}
+        return SCALED_ERROR if SCALED_ERROR in first else self.settings.task.metric
 
     @property
     def environment(self) -> list[dict[str, Any]]:

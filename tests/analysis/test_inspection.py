@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import asdict, replace
+from typing import Any
 
 import pytest
 
@@ -123,11 +124,12 @@ def test_a_file_that_is_something_else_is_named(tmp_path):
     assert read(tmp_path) is None
     steps = ("discount", "new_share", "highest_attention", "highest_weight")
     tables = {"discount_of_units": [[1.0]], "new_share_of_units": [[1.0]]}
-    whole = {"task": "copy", "unit": "RWA", "symbols": [], "targets": [], "answers": [], **tables}
+    whole: dict[str, Any] = {"task": "copy", "unit": "RWA", **tables}
+    whole |= {name: [] for name in ("symbols", "targets", "answers")}
     whole |= {name: [0.5] for name in steps}
     (tmp_path / INSPECTION).write_text(json.dumps(whole))
     assert read(tmp_path).steps == 1
-    changes = [
+    changes: list[dict[str, Any]] = [
         {"task": 1}, {"discount": []}, {"discount": "x"}, {"discount": ["x"]}, {"targets": [1]},
         {"new_share": [0.5, 0.5]}, {"discount_of_units": [0.5]}, {"inputs": []}, {"symbols": [1]},
     ]  # fmt: skip

@@ -154,7 +154,7 @@ def test_outcomes_of_a_thinned_run_are_all_that_there_is(tmp_path):
     assert outcomes_of(Record(record.folder)).true.tolist() == [1.0]
     for changes in ({"true": "x"}, {"piece": [-1]}, {"piece": [0, 1]}, {"predicted": [None]}):
         path.write_text(json.dumps({"true": [1.0], "predicted": [1.0], "piece": [0], **changes}))
-        with pytest.raises(RecordError, match=r"outcomes\.json cannot be read: it should be three"):
+        with pytest.raises(RecordError, match=r"outcomes\.json cannot be read: it should be lists"):
             outcomes_of(Record(record.folder))
 
 

@@ -73,7 +73,8 @@ class OwnSequences(Task):
 
     @property
     def metric(self) -> str:  # type: ignore[override]
-        """Accuracy of labels; the mean absolute error of numbers, in their own unit."""
+        """Accuracy of labels; the mean absolute error of numbers, in their own unit. Of several
+        columns it is another, which their source knows."""
         return "accuracy" if self.problem in ("auto", "label", "labels") else "error"
 
     @property

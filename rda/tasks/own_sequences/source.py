@@ -108,7 +108,9 @@ class SequenceSource(Source):
             self._answers = self._answers.float()
         self._answers = self._answers.to(self.device)
         self._weights = self._class_weights() if task.balanced and self.classes else None
-        self._scale = torch.from_numpy(self.deviation).float().to(self.device)
+        scales = self.understanding.scales
+        unit = np.resize(scales, self.deviation.shape) if scales.size else 1.0
+        self._scale = torch.from_numpy(self.deviation / unit).float().to(self.device)
 
     def training_answers(self) -> Numbers:
         """Those of the training part that are there."""
@@ -143,6 +145,10 @@ class SequenceSource(Source):
         common = np.bincount(self.training_answers().astype(int)).argmax()
         tested = self._known("test")
         return float((tested == common).mean()) if len(tested) else None
+
+    @property
+    def metric(self) -> str:
+        return self.understanding.metric
 
     def batch(self, generator: Generator, batch_size: int) -> Batch:
         return self._batch("train", self._shuffled.next(generator, batch_size))
