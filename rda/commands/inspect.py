@@ -11,6 +11,7 @@ from rda.commands.training import as_usage_errors
 from rda.settings import check_at_least
 from rda.training.derived import is_sealed
 from rda.training.record import INSPECTION, INSPECTION_PICTURE, default_runs
+from rda.wording import printable
 
 SUMMARY = "what a trained RDA or RWA looked at: attention and discount over time"
 DESCRIPTION = """\
@@ -84,7 +85,7 @@ def run(asked: argparse.Namespace, command: str) -> int:
     write_atomically(picture, render_inspection(found))
     console = Console()
     lines = [
-        f"{found.unit} on {found.task}, {_which(found)} of {found.steps} steps",
+        printable(f"{found.unit} on {found.task}, {_which(found)} of {found.steps} steps"),
         f"share of the newest step: {_range(found.new_share)}",
         f"discount of the past: {_range(found.discount)}",
         f"highest attention, log a: {_range(found.highest_attention)}",
@@ -92,7 +93,7 @@ def run(asked: argparse.Namespace, command: str) -> int:
     if found.accuracy is not None:
         lines.append(f"right answers: {found.accuracy:.1%}")
     if found.answer:
-        lines.append(f"the model says {found.answer}")
+        lines.append(printable(f"the model says {found.answer}"))
     lines += [f"numbers: {folder / INSPECTION}{note}", f"picture: {picture}"]
     for line in lines:
         console.print(line, markup=False, highlight=False, soft_wrap=True)

@@ -17,7 +17,7 @@ manifest.sha256     the SHA-256 of each file, written when the run has ended
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
@@ -133,9 +133,8 @@ class Record:
     def metric(self) -> str:
         """The name of the score in its metrics. Several columns of a forecast have one of their
         own; records of earlier versions have the mean error over all of them."""
-        path = self.folder / METRICS
-        first: Mapping[str, Any] = next(rows(path), {}) if path.is_file() else {}
-        return SCALED_ERROR if SCALED_ERROR in first else self.settings.task.metric
+        steps, _ = self.tail(SCALED_ERROR, 1)
+        return SCALED_ERROR if steps else self.settings.task.metric
 
     @property
     def environment(self) -> list[dict[str, Any]]:

@@ -5,6 +5,7 @@ import json
 import re
 
 import numpy as np
+import pandas
 import pytest
 from made_data import waves, write_csv
 
@@ -273,3 +274,51 @@ def test_of_a_run_of_an_earlier_version_it_is_said_not_to_be_known(folder, monke
     model.facts = {name: fact for name, fact in model.facts.items() if name != "seen"}
     assert familiar(model, other, is_same=False) == [UNKNOWN]
     assert familiar(model, other, is_same=True) == []
+
+
+@pytest.fixture(scope="module")
+def hostile(folder):
+    """Sequences with names that are lines, formulas and commands to a terminal."""
+    sequences = waves(24, seed=5)
+    names = [*("a\rb", "=1+1", "-2", "\x1b[31mred", "\u202eabc"), *map(str, range(19))]
+    path = folder / "hostile.npz"
+    np.savez(
+        path, X=sequences.values, lengths=sequences.lengths, channels=["a", "b"], ids=names
+    )  # fmt: skip
+    return path, names
+
+
+def test_predictions_are_read_back_one_row_for_each_sequence(folder, hostile, tmp_path, capsys):
+    data, names = hostile
+    path = tmp_path / "predicted.csv"
+    assert run(folder, "predict", "label", "--data", str(data), "-o", str(path)) == 0
+    with path.open(newline="") as file:
+        rows = list(csv.reader(file))
+    assert [row[0] for row in rows[1:]] == [names[0], "'=1+1", *names[2:]]
+    assert len(pandas.read_csv(path)) == 24
+
+
+def test_no_name_commands_the_terminal(folder, hostile, capsys):
+    data, _ = hostile
+    assert run(folder, "predict", "label", "--data", str(data)) == 0
+    said = capsys.readouterr().out
+    assert len(said.splitlines()) == 25
+    assert "\u241b[31mred," in said
+    for row in ("0", "3", "4"):
+        assert run(folder, "inspect", "label", "--data", str(data), "--row", row) == 0
+        said += capsys.readouterr().out
+    assert not {"\x1b", "\r"} & set(said)
+
+
+def test_no_column_or_class_commands_the_terminal(folder, capsys, tmp_path):
+    text = (folder / "train.csv").read_text().replace("slow", "\x1b[31mslow")
+    path = tmp_path / "red.csv"
+    path.write_text(text.replace(",label", ",the \x1b[31mlabel"))
+    line = ["train", "--data", str(path), "--target", "the \x1b[31mlabel", "RWA", "--name", "red"]
+    assert run(folder, *line, "--steps", "2", *SIZES) == 0
+    page = str(tmp_path / "page.html")
+    assert run(folder, "evaluate", "red", "--data", str(path), "--page", page) == 0
+    assert run(folder, "predict", "red", "--data", str(path)) == 0
+    assert run(folder, "inspect", "red", "--data", str(path)) == 0
+    said = capsys.readouterr()
+    assert "\x1b" not in said.out + said.err
