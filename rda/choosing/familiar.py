@@ -5,7 +5,7 @@ import numpy as np
 from rda.choosing.advice import score_name
 from rda.choosing.entries import entry_of
 from rda.sequences.dataset import Sequences
-from rda.sequences.recognising import SEEN, seen_sequences, seen_steps
+from rda.sequences.seen import SEEN, seen_sequences, seen_steps
 from rda.training.outcomes import Outcomes, outcomes_on
 from rda.training.own_model import OwnModel
 from rda.wording import counted

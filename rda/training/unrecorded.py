@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import Tensor
 
-from rda.sequences.recognising import SEEN
+from rda.sequences.seen import SEEN
 from rda.tasks import Source
 from rda.training.building import build_stepper
 from rda.training.checkpoint import Checkpoint

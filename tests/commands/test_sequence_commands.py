@@ -16,7 +16,7 @@ from rda.choosing.familiar import UNKNOWN, familiar
 from rda.cli import main
 from rda.commands.scoring import SEEN
 from rda.sequences import SequencesError
-from rda.sequences.recognising import seen_sequences
+from rda.sequences.seen import seen_sequences
 from rda.training.intervals import backtest_of, intervals_of
 from rda.training.record import Record
 

@@ -24,7 +24,7 @@ from rda.sequences.forecasting import (
 )
 from rda.sequences.preparing import prepared_for, standards
 from rda.sequences.problem import Divided, Pieces
-from rda.sequences.recognising import SEEN, digests_of, digests_of_stretches
+from rda.sequences.seen import SEEN, digests_of, digests_of_stretches
 from rda.sequences.stored import digest
 from rda.sequences.understanding import Understanding
 from rda.settings import Recipe

@@ -6,7 +6,7 @@ import numpy as np
 from made_data import waves
 
 from rda.sequences.dataset import from_arrays
-from rda.sequences.recognising import (
+from rda.sequences.seen import (
     LETTERS,
     digests_of,
     digests_of_stretches,
