@@ -56,7 +56,8 @@ def read_parquet(paths: list[Path], roles: Roles) -> Table:
     with as_one_line(paths[0], "Parquet"):
         columns = {name: builder.finish() for name, builder in builders.items()}
     files = np.repeat(np.arange(len(paths)), rows).astype(np.int64)
-    return Table(columns, files, names_of(paths), found, bool(roles.features))
+    header = tuple(first or ())
+    return Table(columns, files, names_of(paths), found, bool(roles.features), header=header)
 
 
 def _names(schema: Any, path: Path) -> list[str]:
@@ -78,7 +79,8 @@ def _kind(type: Any, is_name: bool, name: str) -> str:
     textual = (types.is_string, types.is_large_string, types.is_string_view, types.is_boolean)
     binary = (types.is_binary, types.is_large_binary, types.is_fixed_size_binary)
     if any(is_one(type) for is_one in numeric) and not types.is_interval(type):
-        return "words" if is_name else "numbers"
+        is_moment = types.is_timestamp(type) or types.is_date(type)
+        return "words" if is_name else "moments" if is_moment else "numbers"
     if any(is_one(type) for is_one in (*textual, *binary)):
         return "words"
     raise SequencesError(
