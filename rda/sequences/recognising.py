@@ -73,10 +73,9 @@ class _Look:
         self._find_forecast()
         features = tuple(name for name in self.roles.features if name not in self.left_out)
         if not features:
-            raise SequencesError(
-                "no column is left as an input: every one has another role"
-                + "".join(f"; {note}" for note in self.notes)
-            )
+            seen = "; ".join(["every one has another role", *self.notes])
+            option = f"; {NAMES_INPUTS}" if self.notes and NAMES_INPUTS not in seen else ""
+            raise SequencesError(f"no column is left as an input: {seen}{option}")
         roles = replace(self.roles, features=features, looked_at=())
         found = replace(
             self.found,
@@ -105,7 +104,9 @@ class _Look:
             return
         self.left_out.append(name)
         self.roles = replace(self.roles, sequence="")
-        self.notes.append(f"{name} is another in each row and is left out; --sequence keeps it")
+        self.notes.append(
+            f"{name} is another in each row and is left out; --sequence names a column"
+        )
 
     def _code(self) -> Counts:
         """The sequence of each row, by number."""
@@ -151,20 +152,25 @@ class _Look:
     def _find_time(self) -> None:
         if self.roles.time:
             return
-        rows = len(self.table.files)
-        repeats = {
-            name: rows - _pairs(self.code, seconds)
+        different = {
+            name: _pairs(self.code, seconds)
             for name, seconds in self.dates.items()
             if name in self.free and np.isfinite(seconds).all()
         }
-        few = [name for name, repeated in repeats.items() if 2 * repeated < rows]
+        rows, sequences = len(self.table.files), len(np.unique(self.code))
+        dates = [
+            name
+            for name, count in different.items()
+            if 2 * count > rows
+            or (count > sequences and self.steps.rise(self.dates[name], strictly=False))
+        ]
         counting = [
             name
             for name in self.free
             if name not in (self.index, *self.dates) and self._orders(name)
         ]
-        for name in [*sorted(few, key=lambda one: repeats[one]), *counting][:1]:
-            what = "holds dates" if name in few else "counts up"
+        for name in [*sorted(dates, key=lambda one: -different[one]), *counting][:1]:
+            what = "holds dates" if name in dates else "counts up"
             self.free.remove(name)
             self.roles = replace(self._without(name), time=name)
             self.notes.append(f"{name} {what} and orders the steps; --time names another column")

@@ -269,10 +269,11 @@ def _is_header(cells: list[str], by_values: bool) -> bool:
     if dates and len(dates) == len(values):  # a column for each date
         return len(values) > 1 or not cells[0].strip()
     index = by_values and len(cells) > 1 and not cells[0].strip()
-    counted = [str(i) for i in range(len(cells) - index)]
-    return not any(map(str.strip, cells)) or (
-        (index or len(cells) > 2) and cells[index:] == counted
-    )
+    names = cells[index:]
+    if names == [str(i) for i in range(len(names))]:
+        return index or len(cells) > 2
+    grow = index and len(names) > 1 and all(map(str.isdecimal, names))
+    return not any(map(str.strip, cells)) or (grow and names == sorted(set(names), key=int))
 
 
 def _are_numbers(cells: Sequence[str]) -> bool:

@@ -28,6 +28,9 @@ ONE_SERIES = {
     "dates with a Z": (table(at=[f"{t}T00:00:00Z" for t in TIMES], x=AIRLINE), ORDERS.format("at")),
     "months": (table(Month=MONTHS, x=AIRLINE), ORDERS.format("Month")),
     "quarters": (table(Quarter=QUARTERS, x=AIRLINE), ORDERS.format("Quarter")),
+    "dates of which some are equal": (
+        table(ds=sorted(TIMES[:72] * 2), x=AIRLINE), ORDERS.format("ds")
+    ),
     "dates in the last column": (table(x=AIRLINE, ds=TIMES), ORDERS.format("ds")),
     "an index of dates": (table(**{"": TIMES}, x=AIRLINE), ORDERS.format("column 1")),
     "days": (table(day=range(1, N + 1), x=AIRLINE), COUNTS.format("day")),
@@ -138,6 +141,8 @@ def test_a_first_row_of_data_is_no_header_and_a_counted_header_is_none_of_data(t
     found = read(years)
     assert [channel.name for channel in found.channels] == ["0"]
     np.testing.assert_array_equal(found.values[:, 0], AIRLINE)
+    wide = read(write(tmp_path, ",1990,1991\n" + "a,1.5,2\nb,2,3\nc,3,5\n"))
+    assert (len(wide.values), [channel.name for channel in wide.channels]) == (3, ["1990", "1991"])
     dates = write(tmp_path, "".join(f"{t},{x}\n" for t, x in zip(TIMES, AIRLINE, strict=True)))
     found = read(dates)
     np.testing.assert_array_equal(found.values[:, 0], AIRLINE)
@@ -257,8 +262,9 @@ def test_numbers_without_names_stay_steps(tmp_path):
 
 READ = ["2020-01-31", "1949-01", "1949M1", "1992Q1", "1992-Q4", "Q1 1992", "2020/1/31",
         "2020-01-01T00:00:00Z", "2020-01-01 00:00:00 GMT", "2020-01-01 00:00+05:30"]  # fmt: skip
-NOT_READ = ["01/02/2020", "31.12.99", "1/13/2020 10:00 AM", "31 Jan 2020", "Jan-20", "31JAN20",
-            "January 31, 2020", "Sun Jan  1 2017", "10:00", "10:00:05", "may", "Monday"]  # fmt: skip
+NOT_READ = ["01/02/2020", "31.12.99", "1/13/2020 10:00 AM", "31 Jan 2020", "Jan-20",
+            "31JAN20", "January 31, 2020", "Sun Jan  1 2017", "10:00", "10:00:05", "may", "Monday",
+            "1/2/20 10:00"]  # fmt: skip
 NO_DATES = ["sound", "decline 3", "M01", "1949-13", "1.5", "sunny", "marble", "A-1", "3/4", ""]
 
 

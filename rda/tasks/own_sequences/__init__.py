@@ -71,7 +71,7 @@ class OwnSequences(Task):
     balanced: bool = False
     """Give every class the same weight in the loss, however often it occurs."""
     horizon: int = 1
-    """How many steps ahead a forecast goes."""
+    """How many steps ahead a forecast goes; more than 1 asks for a forecast."""
     window: int = 200
     """Steps of a series that a forecast is trained on at a time."""
 
