@@ -50,7 +50,7 @@ class _Look:
             self.notes.append(f"{self.found.forecast} is forecast; --target names other columns")
         named = {*given.features, *(given.forecast or ()), self.found.forecast}
         free = {*self.roles.features, *self.roles.looked_at} - named
-        self.free = [name for name in table.header if name in free]
+        self.free = [name for name in table.header if name in free and name in table.columns]
         unnamed = not table.headless and table.header[0].lower() in UNNAMED
         self.index = table.header[0] if unnamed else ""
         self.first = table.header[1] if unnamed and len(table.header) > 1 else table.header[0]

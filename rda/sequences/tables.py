@@ -3,7 +3,7 @@
 import csv
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -261,7 +261,7 @@ class _Rows:
 
 def _is_header(cells: list[str], by_values: bool) -> bool:
     """Whether the first row has names: not only numbers and dates; or 0, 1, 2, ..., which frames
-    without names write, after an empty cell where they write their index too."""
+    without names write; or whole numbers that grow, after an empty cell for the frame's index."""
     values = [cell for cell in map(str.strip, cells) if cell.lower() not in MISSING]
     dates = [cell for cell in values if by_values and is_moment(cell) and not _are_numbers([cell])]
     if not _are_numbers([cell for cell in values if cell not in dates]):
@@ -269,7 +269,7 @@ def _is_header(cells: list[str], by_values: bool) -> bool:
     if dates and len(dates) == len(values):  # a column for each date
         return len(values) > 1 or not cells[0].strip()
     index = by_values and len(cells) > 1 and not cells[0].strip()
-    names = cells[index:]
+    names = [cell.strip() for cell in cells[index:]]
     if names == [str(i) for i in range(len(names))]:
         return index or len(cells) > 2
     grow = index and len(names) > 1 and all(map(str.isdecimal, names))
@@ -297,7 +297,9 @@ def from_frame(frame: Any, roles: Roles) -> Table:
     columns: dict[str, Column] = {}
     for name in found.columns:
         values = frame[there[name]].to_numpy() if name in there else dates[name]
-        columns[name] = column_of(np.asarray(values), name, name in found.names_only)
+        # Nobody asked for a column that is only looked at.
+        with suppress(SequencesError) if name in found.looked_at else nullcontext():
+            columns[name] = column_of(np.asarray(values), name, name in found.names_only)
     files = np.zeros(len(frame), dtype=np.int64)
     given = bool(roles.features)
     return Table(columns, files, ("frame",), found, given, header=tuple(names))

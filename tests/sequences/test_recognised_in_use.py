@@ -70,6 +70,16 @@ def test_a_model_of_rows_of_series_reads_rows_of_series(tmp_path):
         model.predict(write(tmp_path, table(label=[0, 1], x=[1, 2])))
 
 
+def test_columns_that_nobody_asked_for_may_hold_anything(tmp_path):
+    frame = pandas.DataFrame({"odd": [[1, 2]] * len(TIMES), "ds": TIMES, "x": AIRLINE})
+    frame.to_parquet(tmp_path / "a.parquet")
+    complex_ones = frame.assign(odd=1j)
+    for data in (tmp_path / "a.parquet", frame, complex_ones):
+        found = rda.sequences.read(data, rda.sequences.Roles(features=("x",)))
+        assert found.values[:, 0].tolist() == AIRLINE
+        assert found.found.time == "ds"
+
+
 def test_models_and_runs_of_before_are_read_as_they_were(tmp_path):
     """They have dates as inputs, words for quarters, and a first step that is a header."""
     path = write(tmp_path, table(ds=TIMES, Quarter=QUARTERS, x=AIRLINE))
