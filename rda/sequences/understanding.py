@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from rda.sequences.dataset import Channel, Numbers, Sequences, SequencesError
 from rda.sequences.forecasting import change_of, last_known, with_changes
+from rda.sequences.found import NAMES_ALONE, Found
 from rda.sequences.preparing import Preparation
 from rda.settings import SCALED_ERROR
 
@@ -32,6 +33,8 @@ class Understanding:
     horizon: int = 1
     drifting: tuple[str, ...] = ()
     """The columns of a forecast whose level is read as a distance from a running mean."""
+    found: Found = NAMES_ALONE
+    """What the columns of the table were for that nobody named."""
 
     @property
     def every_step(self) -> bool:
@@ -115,6 +118,7 @@ class Understanding:
             "deviations": list(self.deviations),
             "horizon": self.horizon,
             "drifting": list(self.drifting),
+            **({} if self.found == NAMES_ALONE else {"found": self.found.to_facts()}),
         }
 
     @staticmethod
@@ -129,6 +133,7 @@ class Understanding:
             tuple(map(float, facts["deviations"])),
             int(facts["horizon"]),
             tuple(facts["drifting"]),
+            Found.from_facts(facts.get("found", {})),
         )
 
 

@@ -231,12 +231,14 @@ class SequenceSource(Source):
         return Understanding(
             self.problem, self.preparation, names, self.classes,
             tuple(self.mean.tolist()), tuple(self.deviation.tolist()), self.horizon,
-            self.drifting,
+            self.drifting, self.sequences.found,
         )  # fmt: skip
 
     def told(self) -> list[str]:
         """What was understood of the data, in lines."""
-        lines = describe(self.sequences, self.divided, self.problem, self.preparation)
+        lines = describe(
+            self.sequences, self.divided, self.problem, self.preparation, self.forecast_names
+        )
         if self.drifting:
             lines.append(
                 f"no level that comes back: {', '.join(map(printable, self.drifting))}; read as "
