@@ -210,7 +210,7 @@ def _check(console: "Console", folder: Path) -> int:
     found = list(verdicts(Evidence(folder)))
     for claim, verdict in found:
         said = "; ".join(verdict.evidence)
-        for line in (f"{verdict.judgement}: {claim.text} ({claim.place})", f"  {said}"):
+        for line in (f"{verdict.told}: {claim.text} ({claim.place})", f"  {said}"):
             console.print(line, markup=False, highlight=False, soft_wrap=True)
     console.print(tally(verdict for _, verdict in found))
     waiting = sum(verdict.judgement == "not run" for _, verdict in found)

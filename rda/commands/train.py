@@ -138,7 +138,7 @@ def _keep_intervals(record: Record) -> None:
     """How far a forecast may be off is found where its data is at hand."""
     status = record.status
     forecasts = getattr(record.settings.task, "problem", "") == "forecast"
-    if forecasts and status.best_step and status.state in STATES:
+    if forecasts and status.best_step and status.state in STATES and not status.thinned:
         from rda.training.intervals import intervals_of
 
         intervals_of(record)

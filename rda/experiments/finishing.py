@@ -3,10 +3,10 @@
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from rda.analysis.inspection import INSPECTION
 from rda.analysis.looking import is_kept, keep_inspection
 from rda.experiments.plan import Planned
-from rda.training.record import MODEL, Record
+from rda.training.derived import kept
+from rda.training.record import INSPECTION, Record
 from rda.training.status import RecordError, RunInUseError
 from rda.training.thinning import thin
 
@@ -40,11 +40,11 @@ def finish_earlier(
 
 
 def _is_unseen(folder: Path) -> bool:
-    """Whether its inspection is missing, or of weights that it had before it was continued."""
+    """Whether its inspection is missing, or of other weights than it has."""
     record = Record(folder)
     if record.status.thinned or not is_kept(record.settings):
         return False
-    inspection, model = folder / INSPECTION, folder / MODEL
-    return not (inspection.exists() and model.exists()) or (
-        inspection.stat().st_mtime_ns < model.stat().st_mtime_ns
-    )
+    try:
+        return kept(folder, INSPECTION) is None
+    except RecordError:
+        return True

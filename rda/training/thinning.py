@@ -17,6 +17,7 @@ from rda.training.locking import RunLock
 from rda.training.manifest import MANIFEST, write_manifest
 from rda.training.record import (
     CHECKPOINTS,
+    DERIVED,
     MEAN,
     METRICS,
     MODEL,
@@ -64,7 +65,7 @@ def thin(folder: Path) -> None:
         checkpoint.clear(folder / CHECKPOINTS)
         (folder / MODEL).unlink(missing_ok=True)
         final = replace(status, thinned=True, sealed=True)
-        write_manifest(folder, SEALED, {STATUS: as_json(asdict(final))})
+        write_manifest(folder, (*SEALED, *DERIVED), {STATUS: as_json(asdict(final))})
         write_status(folder, final)
     finally:
         lock.release()
