@@ -19,7 +19,7 @@ import stat
 import tempfile
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
@@ -32,6 +32,8 @@ LEFTOVER = r"\.([0-9a-f]{8}|\d+)\.tmp"
 """What names of temporary files end in; those of earlier versions end in digits."""
 # Windows has neither: making links takes rights there that users do not have.
 NO_LINKS, NO_WAITING = getattr(os, "O_NOFOLLOW", 0), getattr(os, "O_NONBLOCK", 0)
+SECONDS_BETWEEN_TRIES = 0.05
+"""How often a lock is tried that another process holds."""
 
 
 class CacheError(RuntimeError):
@@ -228,13 +230,33 @@ def _sync_folder(folder: Path) -> None:
 
 
 @contextlib.contextmanager
-def waiting_lock(path: Path) -> Iterator[None]:
-    """Wait until no other process holds the lock, then hold it.
+def waiting_lock(path: Path, waits: Callable[[float], None]) -> Iterator[None]:
+    """Wait until no other process holds the lock, then hold it; its file leaves with it.
 
     The system releases the lock of a process that dies. Whoever can open the file can hold the
-    lock without end: wait only in folders of this user's own.
+    lock without end: so while this waits, `waits` is called with the seconds that it has waited,
+    and raises where that is too long.
     """
-    with open(path, "ab", opener=plain) as file:
-        if fcntl is not None:
-            fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+    begin = time.monotonic()
+    while True:
+        with open(path, "ab", opener=plain) as file:
+            if _is_ours_now(file, path):
+                try:
+                    yield
+                finally:
+                    with contextlib.suppress(OSError):  # Windows removes no file that is open
+                        path.unlink()
+                return
+        waits(time.monotonic() - begin)
+        time.sleep(SECONDS_BETWEEN_TRIES)
+
+
+def _is_ours_now(file: BinaryIO, path: Path) -> bool:
+    """Take the lock if it is free; one whose file has left meanwhile is a lock no more."""
+    if fcntl is None:
+        return True
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return os.path.samestat(os.fstat(file.fileno()), path.stat())
+    except (BlockingIOError, FileNotFoundError):
+        return False

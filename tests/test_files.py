@@ -215,7 +215,7 @@ def test_files_are_made_as_the_umask_says_with_and_without_the_flag_for_links(
 
 def test_a_lock_behind_a_link_makes_no_file_elsewhere(tmp_path):
     (tmp_path / "lock").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(OSError, match="it is a link"), files.waiting_lock(tmp_path / "lock"):
+    with pytest.raises(OSError, match="it is a link"), files.waiting_lock(tmp_path / "lock", print):
         pass
     assert not (tmp_path / "elsewhere").exists()
 
@@ -226,7 +226,7 @@ def test_neither_a_pipe_nor_a_device_is_read_or_written(tmp_path):
     for name in ("pipe", "endless"):
         with pytest.raises(OSError, match="it is not a plain file"):
             files.read_plain(tmp_path / name)
-    with pytest.raises(OSError), files.waiting_lock(tmp_path / "pipe"):  # noqa: PT011
+    with pytest.raises(OSError), files.waiting_lock(tmp_path / "pipe", print):  # noqa: PT011
         pass
 
 

@@ -47,13 +47,11 @@ def _reading(evidence: Evidence, study: Study, variant: Variant) -> Reading:
 
 
 def _distance(cells: Sequence[Cell]) -> float | None:
-    """Cells where either side did not reach the goal count with the limit of steps. Fewer bits than
-    published are as good as the published ones."""
+    """Cells where either side did not reach the goal count with the limit of steps."""
     logs = []
     for cell in cells:
         if cell.median is None or cell.published is None:
             return None
         ours = cell.limit if math.isinf(cell.median) else cell.median
-        far = math.log(ours / cell.published.value)
-        logs.append(max(far, 0.0) if cell.measure == "bits" else abs(far))
+        logs.append(abs(math.log(ours / cell.published.value)))
     return math.exp(sum(logs) / len(logs)) if logs else None

@@ -6,7 +6,7 @@ reads each file once. A record that cannot be read never stops the report on the
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from rda.report.points import NO_POINTS, Clock, Points
@@ -104,6 +104,7 @@ def read_run(record: Record, last: int = 0) -> Run:
     if not last:
         record.verify()
     task, status = describe_task(record.settings), record.status
+    task = replace(task, metric=record.metric)
     names = dict.fromkeys((task.metric, "loss"))
     wanted = [f"{part}{name}" for part in ("", "validation_", MEAN) for name in names]
     step, seconds = status.step, status.seconds if 0 < status.seconds < math.inf else 0.0

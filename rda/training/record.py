@@ -8,6 +8,9 @@ status.json         state, reason, step, goals, best evaluation, test
 checkpoints/        the last two, each with its SHA-256
 model.safetensors   the weights to use: those of the best evaluation, otherwise the last
 samples.jsonl       what a model of text wrote after each evaluation
+intervals.json      how far a forecast may be off; outcomes.json what the test part was answered;
+                    inspection.json, inspection.png what the unit looked at: made with the weights
+curves.png          the picture of the run
 manifest.sha256     the SHA-256 of each file, written when the run has ended
 """
 
@@ -21,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from rda.files import plain, read_plain, write_atomically
-from rda.settings import Goal
+from rda.settings import SCALED_ERROR, Goal
 from rda.training.locking import is_locked
 from rda.training.manifest import MANIFEST, damaged_files
 from rda.training.settings import RunSettings
@@ -40,9 +43,19 @@ SETTINGS, ENVIRONMENT, STATUS = "settings.toml", "environment.json", "status.jso
 METRICS, TIMING, MODEL = "metrics.jsonl", "timing.jsonl", "model.safetensors"
 SAMPLES = "samples.jsonl"
 CHECKPOINTS, TENSORBOARD, PICTURE = "checkpoints", "tensorboard", "curves.png"
+INTERVALS, OUTCOMES = "intervals.json", "outcomes.json"
+INSPECTION, INSPECTION_PICTURE = "inspection.json", "inspection.png"
 MEAN = "mean_"
 """In a thinned record, begins the names of columns with means since the row before."""
 SEALED = (SETTINGS, ENVIRONMENT, METRICS, TIMING, STATUS, MODEL)
+DERIVED = (INTERVALS, OUTCOMES, INSPECTION)
+"""What commands find out with the weights of a run; beside other weights it means nothing."""
+PICTURES = (PICTURE, INSPECTION_PICTURE)
+FILES = (
+    STATUS, MANIFEST, METRICS, TIMING, ENVIRONMENT, MODEL, SAMPLES, *DERIVED, *PICTURES, SETTINGS
+)  # fmt: skip
+"""All files of a run, in the order in which they are removed: without its settings a folder is not
+a run any more. Checkpoints and event files have folders."""
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+=-]{0,99}")
 BLOCK = 1 << 16
@@ -115,6 +128,13 @@ class Record:
     def _written_status(self) -> Status:
         content = self._json(STATUS)
         return Status() if content is None else status_from(content, self.folder / STATUS)
+
+    @property
+    def metric(self) -> str:
+        """The name of the score in its metrics. Several columns of a forecast have one of their
+        own; records of earlier versions have the mean error over all of them."""
+        steps, _ = self.tail(SCALED_ERROR, 1)
+        return SCALED_ERROR if steps else self.settings.task.metric
 
     @property
     def environment(self) -> list[dict[str, Any]]:

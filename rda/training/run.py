@@ -21,10 +21,10 @@ from rda.training.locking import LOCK, RunLock
 from rda.training.manifest import MANIFEST, write_manifest
 from rda.training.record import (
     CHECKPOINTS,
-    ENVIRONMENT,
+    DERIVED,
+    FILES,
     METRICS,
     MODEL,
-    PICTURE,
     SAMPLES,
     SEALED,
     SETTINGS,
@@ -41,7 +41,7 @@ from rda.training.record import (
 from rda.training.settings import RunSettings, identity, with_defaults, without_its_end
 from rda.training.status import RecordError, RunInUseError, Status
 
-_OURS = "|".join(map(re.escape, (*SEALED, SAMPLES, MANIFEST, PICTURE)))
+_OURS = "|".join(map(re.escape, FILES))
 _CUT_OFF = re.compile(rf"\.({_OURS}|step-\d+\.(safetensors|sha256)){LEFTOVER}")
 """What a save that was cut off leaves behind."""
 
@@ -160,9 +160,7 @@ class Run:
             events.unlink()
         elif events.exists():
             shutil.rmtree(events)
-        for name in (
-            STATUS, MANIFEST, METRICS, TIMING, ENVIRONMENT, MODEL, SAMPLES, PICTURE, SETTINGS
-        ):  # fmt: skip
+        for name in FILES:
             (self.folder / name).unlink(missing_ok=True)
 
     def _sweep(self) -> None:
@@ -266,7 +264,8 @@ class Run:
         self.write_status(status)
         write_settings(self.folder, self.settings)  # the limits may be new
         write_environment(self.folder, [*Record(self.folder).environment, entry()])
-        (self.folder / MANIFEST).unlink(missing_ok=True)
+        for name in (MANIFEST, *DERIVED):
+            (self.folder / name).unlink(missing_ok=True)
         for journal in self._journals:
             journal.cut()
 

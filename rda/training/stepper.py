@@ -290,7 +290,7 @@ class Stepper:
         names += [f"gradient of {n}" for n, p in self.parameters.items() if p.grad is not None]
         rows = []
         for loss, score, culprit in self._rows[: self._filled].tolist():
-            row = Row({"loss": loss, self.task.metric: score})
+            row = Row({"loss": loss, self.source.metric: score})
             row.culprit = names[int(culprit) - 1] if culprit else None
             rows.append(row)
         self._filled = 0
@@ -313,13 +313,13 @@ class Stepper:
                     continue
             loss, _, score, state = self._forward(batch, state if self.task.carries_state else None)
             count = self.source.answers(batch.target)
-            for name, value in {"loss": loss, self.task.metric: score}.items():
+            for name, value in {"loss": loss, self.source.metric: score}.items():
                 totals[name] = totals.get(name, 0.0) + value.double() * count
             answers = answers + count
             if stop() and self.team.size == 1:
                 return None
         if self.team.size > 1:
-            names = ("loss", self.task.metric)
+            names = ("loss", self.source.metric)
             sums = [float(totals.get(name, 0.0)) for name in names]
             both = torch.tensor([*sums, float(answers)], dtype=torch.float64)
             *found, answers = self.team.total(both).tolist()
