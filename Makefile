@@ -1,4 +1,4 @@
-# make demo    set up .venv and show the paper's headline on this machine, in minutes
+# make demo    set up .venv and train five units on multiple sequence copy, in minutes
 # make test    set up .venv and check everything: style, types, doors between modules, tests
 # make matrix  run the tests as other machines would: other vectors, one core, no compiler, ...
 # make site    build the documentation as a site, into site/

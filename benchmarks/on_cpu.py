@@ -37,6 +37,13 @@ CASES = [
 ]
 BESIDE_BUSY_PROCESSES = Case(64, 9, 200, 10)
 BUSY_PROCESSES = 2
+BUSY = """
+import os, threading
+threading.Thread(target=lambda: os.read(0, 1) or os._exit(0)).start()
+while True:
+    pass
+"""
+"""A process that never pauses, and ends with the one that holds its stdin."""
 QUICK = [Case(128, 32, 20, 10), Case(250, 1, 20, 10)]
 ROUNDS, QUICK_ROUNDS = 11, 5
 
@@ -119,14 +126,14 @@ def compare_beside_busy_processes(rounds: int, progress: Progress) -> dict[str, 
 @contextlib.contextmanager
 def busy_processes(count: int) -> Iterator[None]:
     """Processes that never pause, until the block ends."""
-    command = [sys.executable, "-c", "while True: pass"]
-    processes = [subprocess.Popen(command) for _ in range(count)]
+    command = [sys.executable, "-c", BUSY]
+    processes = [subprocess.Popen(command, stdin=subprocess.PIPE) for _ in range(count)]
     try:
         yield
     finally:
         for process in processes:
             process.kill()
-            process.wait()
+            process.communicate()  # closes its stdin too
 
 
 def stream(units: int, steps: int, rounds: int, progress: Progress) -> dict[str, dict[str, float]]:

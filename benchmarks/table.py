@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import beside_busy
 import cpu_table
 import gpu_table
 import on_ray
@@ -55,6 +56,8 @@ def render_results(results: dict[str, Any], picture: str = "") -> str:
         return scaling_table.render(results)
     if "on_ray" in results:
         return on_ray.render(results)
+    if "beside_busy" in results:
+        return beside_busy.render(results)
     if "own_unit" in results:
         return own_unit.render(results)
     if "generation" in results:

@@ -49,6 +49,9 @@ class _Baseline(nn.RNNBase):
 
     It has the parameters of torch's class, `_torch`, and is not a subclass of it, because
     torch.compile refuses those.
+
+    Deviation: they have two vectors of biases where the paper's units have one. Where the two are
+    added, Adam moves the sum twice as fast.
     """
 
     _torch: Any

@@ -1,5 +1,8 @@
 """Files that outlive a process: the user's cache, atomic writes, locks between processes.
 
+All of the package writes through `write_atomically`, `replacing` or the opener `plain`, because a
+folder may be somebody else's: a link in it could lead to a file of this user's.
+
 Compiled code is loaded from the cache and runs with the rights of the user. So it is kept only
 where no other user could have put it (`code_folder`), as ssh does with its keys. Data sets may be
 shared with others: their content is verified by checksum each time it is read.
@@ -7,20 +10,30 @@ shared with others: their content is verified by checksum each time it is read.
 
 import atexit
 import contextlib
+import errno
 import functools
 import os
+import secrets
 import shutil
 import stat
 import tempfile
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import BinaryIO
 
 try:
     import fcntl
 except ImportError:  # Windows: processes there do not notice each other; renames stay atomic
     fcntl = None  # type: ignore[assignment]
+
+LEFTOVER = r"\.([0-9a-f]{8}|\d+)\.tmp"
+"""What names of temporary files end in; those of earlier versions end in digits."""
+# Windows has neither: making links takes rights there that users do not have.
+NO_LINKS, NO_WAITING = getattr(os, "O_NOFOLLOW", 0), getattr(os, "O_NONBLOCK", 0)
+SECONDS_BETWEEN_TRIES = 0.05
+"""How often a lock is tried that another process holds."""
 
 
 class CacheError(RuntimeError):
@@ -153,14 +166,24 @@ def sweep(folder: Path, pattern: str, seconds: float) -> None:
 
 
 def write_atomically(path: Path, content: bytes, mode: int = 0o666) -> None:
-    """Replace `path` as a whole or not at all; `mode` is less what the umask takes away.
+    """Replace `path` as a whole or not at all; `mode` is less what the umask takes away."""
+    with replacing(path, mode) as file:
+        file.write(content)
 
-    The content is written to a temporary file beside it, flushed to the disk, then renamed.
+
+@contextlib.contextmanager
+def replacing(path: Path, mode: int = 0o666) -> Iterator[BinaryIO]:
+    """A file to write to, which takes the place of `path` when the context ends without an error.
+
+    It lies beside `path` under a name that nobody can foresee, is flushed to the disk, then
+    renamed. Whatever else has its name, such as a link, is not written to and stays. A link at
+    `path` is replaced, and not followed.
     """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+    file = open(temporary, "xb", opener=functools.partial(plain, mode=mode))  # noqa: SIM115
     try:
-        with open(temporary, "wb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
-            file.write(content)
+        with file:
+            yield file
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
@@ -168,6 +191,30 @@ def write_atomically(path: Path, content: bytes, mode: int = 0o666) -> None:
         temporary.unlink(missing_ok=True)
         raise
     _sync_folder(path.parent)
+
+
+def plain(path: str | Path, flags: int, mode: int = 0o666) -> int:
+    """An opener for `open` that takes plain files alone, and for writing none behind a link.
+
+    A pipe in a folder of somebody else's would be waited for without end, a device be endless.
+    """
+    writes = flags & (os.O_WRONLY | os.O_RDWR)
+    try:
+        handle = os.open(path, flags | NO_WAITING | (NO_LINKS if writes else 0), mode)
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        raise OSError(error.errno, "it is a link", str(path)) from error
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise OSError(errno.EINVAL, "it is not a plain file", str(path))
+    return handle
+
+
+def read_plain(path: Path) -> bytes:
+    """The content of a plain file, or of one behind a link."""
+    with open(path, "rb", opener=plain) as file:
+        return file.read()
 
 
 def _sync_folder(folder: Path) -> None:
@@ -183,13 +230,33 @@ def _sync_folder(folder: Path) -> None:
 
 
 @contextlib.contextmanager
-def waiting_lock(path: Path) -> Iterator[None]:
-    """Wait until no other process holds the lock, then hold it.
+def waiting_lock(path: Path, waits: Callable[[float], None]) -> Iterator[None]:
+    """Wait until no other process holds the lock, then hold it; its file leaves with it.
 
     The system releases the lock of a process that dies. Whoever can open the file can hold the
-    lock without end: wait only in folders of this user's own.
+    lock without end: so while this waits, `waits` is called with the seconds that it has waited,
+    and raises where that is too long.
     """
-    with path.open("ab") as file:
-        if fcntl is not None:
-            fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+    begin = time.monotonic()
+    while True:
+        with open(path, "ab", opener=plain) as file:
+            if _is_ours_now(file, path):
+                try:
+                    yield
+                finally:
+                    with contextlib.suppress(OSError):  # Windows removes no file that is open
+                        path.unlink()
+                return
+        waits(time.monotonic() - begin)
+        time.sleep(SECONDS_BETWEEN_TRIES)
+
+
+def _is_ours_now(file: BinaryIO, path: Path) -> bool:
+    """Take the lock if it is free; one whose file has left meanwhile is a lock no more."""
+    if fcntl is None:
+        return True
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return os.path.samestat(os.fstat(file.fileno()), path.stat())
+    except (BlockingIOError, FileNotFoundError):
+        return False

@@ -12,6 +12,10 @@ LARGEST = 2**31 - 1
 LARGEST_FLOAT = 2**1023
 """Whole numbers below this can be turned into floats."""
 
+SCALED_ERROR = "scaled_error"
+"""The metric of a forecast of several columns, whose units may differ: the mean absolute error,
+that of each column divided by its scale (`Understanding.scales`)."""
+
 
 def check_at_least(name: str, value: float, minimum: float) -> None:
     """Raise a ValueError that names the setting and the smallest value it may have."""

@@ -1,6 +1,11 @@
 """The CPU benchmark's case beside busy processes is told apart from the same size alone."""
 
+import contextlib
+import json
+import sys
+
 import pytest
+import torch
 
 pytestmark = pytest.mark.usefixtures("benchmarks")
 
@@ -20,7 +25,9 @@ def test_busy_processes_end_with_their_block(monkeypatch):
     started = []
     popen = on_cpu.subprocess.Popen
     monkeypatch.setattr(
-        on_cpu.subprocess, "Popen", lambda command: started.append(popen(command)) or started[-1]
+        on_cpu.subprocess,
+        "Popen",
+        lambda command, **options: started.append(popen(command, **options)) or started[-1],
     )
 
     def fail():
@@ -31,3 +38,35 @@ def test_busy_processes_end_with_their_block(monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         fail()
     assert None not in [process.poll() for process in started]
+
+
+def test_each_step_of_a_turn_beside_busy_processes_is_kept(monkeypatch, tmp_path):
+    import beside_busy
+    import table
+
+    monkeypatch.setattr(beside_busy, "FIRST", 2)
+    monkeypatch.setattr(beside_busy, "RESULTS", tmp_path / "record.json")
+    monkeypatch.setattr(beside_busy, "busy_processes", lambda count: contextlib.nullcontext())
+    taken = {name: [1e-3 * step for step in range(1, 11)] for name in beside_busy.LAYERS}
+    monkeypatch.setattr(beside_busy, "in_a_new_process", lambda steps: taken)
+    monkeypatch.setattr(
+        sys, "argv", ["beside_busy.py", "--turns", "3", "--steps", "10", "--record"]
+    )
+    beside_busy.main()
+    record = json.loads((tmp_path / "record.json").read_text())
+    times = record["beside_busy"]["times_ms"]["later"]["nn.LSTM"]
+    assert (times["lowest"], times["median"], times["highest"]) == pytest.approx((3.0, 6.5, 10.0))
+    assert "| 3 to 10 | nn.LSTM | 6.50 (4.25 to 8.75) | 3.00 | 10.0 |" in table.render_results(
+        record
+    )
+
+
+def test_a_turn_measures_both_layers_step_by_step():
+    import beside_busy
+
+    before = torch.get_num_threads()
+    try:
+        taken = beside_busy.one_turn(4)
+    finally:
+        torch.set_num_threads(before)
+    assert {name: len(steps) for name, steps in taken.items()} == {"RDA": 4, "nn.LSTM": 4}

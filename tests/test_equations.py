@@ -18,6 +18,7 @@ from rda.equations import (
     PlainState,
     discounted_average,
     features,
+    gates,
     output,
     plain_hidden,
     plain_step,
@@ -27,6 +28,8 @@ from rda.equations import (
     weight_from_log,
     weighted_average,
 )
+from rda.training.building import build_model
+from rda.training.settings import full_settings
 
 RWA = Choices("exp", "tanh", "identity", discount=False)
 
@@ -144,6 +147,30 @@ def test_an_attention_of_zero_holds_the_average():
     held = stable_average(LogState(r, l), r + 1, nothing, torch.full_like(r, -0.5))
     assert torch.equal(held.r, r)
     assert torch.equal(held.l, l - 0.5)
+
+
+@pytest.mark.parametrize("task", ["addition", "multicopy"])
+def test_relu_as_printed_divides_nothing_by_nothing_at_the_first_step(task):
+    """Half of h is NaN after one step and all of it after two; with 0 / 0 defined none is, and
+    softplus as printed has none either."""
+    for unit, spoilt in (("RDA-relu-tanh", (0.4, 0.6)), ("RDA-softplus-tanh", (0.0, 0.0))):
+        settings = full_settings(task, unit)
+        source = settings.task.open(torch.device("cpu"))
+        torch.manual_seed(0)
+        layer = build_model(settings, source.input_size, source.output_size)
+        batch = source.batch(torch.Generator().manual_seed(0), 100)
+        inputs = layer.encode(batch.input[:2])
+        choices, (w_ih, w_hh, bias) = layer.unit.choices, layer.unit.all_weights[0]
+        projected = torch.nn.functional.linear(inputs, w_ih, bias)
+        state, h = PlainState(*torch.zeros(2, 100, 250)), torch.zeros(100, 250)
+        lost = []
+        for at_step in projected:
+            state = plain_step(state, gates(at_step, h @ w_hh.T, choices), choices)
+            h = plain_hidden(state, choices)
+            lost.append(h.isnan().float().mean().item())
+        assert spoilt[0] <= lost[0] <= spoilt[1]
+        assert lost[1] == bool(spoilt[1])
+        assert not layer.unit(inputs)[0].isnan().any()
 
 
 def test_a_negative_attention_is_not_hidden():

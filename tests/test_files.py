@@ -1,5 +1,6 @@
 """The cache belongs to its user: where it is, who else could write there, what is swept."""
 
+import ast
 import os
 import stat
 import time
@@ -154,3 +155,103 @@ def test_only_what_is_old_is_swept(tmp_path):
         os.utime(tmp_path / name, (an_hour_ago, an_hour_ago))
     files.sweep(tmp_path, "left-*", seconds=1800)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["left-new", "left-too", "other"]
+
+
+@pytest.fixture
+def precious(tmp_path):
+    """A file of this user's, to which somebody else's links lead."""
+    path = tmp_path / "precious"
+    path.write_text("precious")
+    return path
+
+
+def test_a_link_where_a_temporary_file_might_be_is_not_followed(tmp_path, precious, monkeypatch):
+    foreseen = [str(os.getpid()), "01234567"]
+    monkeypatch.setattr(files.secrets, "token_hex", lambda size: foreseen[1])
+    links = [tmp_path / f".curves.png.{name}.tmp" for name in foreseen]
+    for link in links:
+        link.symlink_to(precious)
+    with pytest.raises(FileExistsError):
+        files.write_atomically(tmp_path / "curves.png", b"mine")
+    monkeypatch.undo()
+    files.write_atomically(tmp_path / "curves.png", b"mine")
+    assert (tmp_path / "curves.png").read_bytes() == b"mine"
+    assert precious.read_text() == "precious"
+    assert all(link.is_symlink() for link in links)
+
+
+def test_a_link_in_the_place_of_what_is_written_is_replaced_and_not_followed(tmp_path, precious):
+    (tmp_path / "curves.png").symlink_to(precious)
+    files.write_atomically(tmp_path / "curves.png", b"mine")
+    assert not (tmp_path / "curves.png").is_symlink()
+    assert (tmp_path / "curves.png").read_bytes() == b"mine"
+    assert precious.read_text() == "precious"
+
+
+def test_an_error_on_the_way_leaves_the_old_file_and_nothing_else(tmp_path):
+    files.write_atomically(tmp_path / "table.csv", b"old")
+    with (
+        pytest.raises(ValueError, match="negative count"),
+        files.replacing(tmp_path / "table.csv") as file,
+    ):
+        file.write(bytes(-1))
+    assert [path.read_bytes() for path in tmp_path.iterdir()] == [b"old"]
+
+
+def test_files_are_made_as_the_umask_says_with_and_without_the_flag_for_links(
+    tmp_path, monkeypatch
+):
+    before = os.umask(0o027)
+    try:
+        files.write_atomically(tmp_path / "here", b"x")
+        for flag in ("NO_LINKS", "NO_WAITING"):  # Windows has neither
+            monkeypatch.setattr(files, flag, 0)
+        files.write_atomically(tmp_path / "windows", b"x")
+    finally:
+        os.umask(before)
+    for name in ("here", "windows"):
+        assert stat.S_IMODE((tmp_path / name).stat().st_mode) == 0o640
+
+
+def test_a_lock_behind_a_link_makes_no_file_elsewhere(tmp_path):
+    (tmp_path / "lock").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(OSError, match="it is a link"), files.waiting_lock(tmp_path / "lock", print):
+        pass
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def test_neither_a_pipe_nor_a_device_is_read_or_written(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "endless").symlink_to("/dev/zero")
+    for name in ("pipe", "endless"):
+        with pytest.raises(OSError, match="it is not a plain file"):
+            files.read_plain(tmp_path / name)
+    with pytest.raises(OSError), files.waiting_lock(tmp_path / "pipe", print):  # noqa: PT011
+        pass
+
+
+WRITES_IN_A_FOLDER_OF_ITS_OWN = {"scan/cpu/build.py"}
+
+
+def writes_by_itself(call):
+    """Whether a call makes a file and could follow a link to do so."""
+    name = getattr(call.func, "attr", getattr(call.func, "id", ""))
+    if name in ("write_text", "write_bytes", "touch"):
+        return True
+    if name != "open" or getattr(getattr(call.func, "value", None), "id", "") == "os":
+        return False
+    modes = [one.value for one in call.args if isinstance(one, ast.Constant)]
+    writes = any(set(str(mode)) <= set("wax+bt") for mode in modes)
+    return writes and "opener" not in [keyword.arg for keyword in call.keywords]
+
+
+def test_the_whole_package_writes_through_these_functions():
+    package = Path(files.__file__).parent
+    found = [
+        f"{path.relative_to(package)}:{node.lineno}"
+        for path in sorted(package.rglob("*.py"))
+        if str(path.relative_to(package)) not in WRITES_IN_A_FOLDER_OF_ITS_OWN
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call) and writes_by_itself(node)
+    ]
+    assert found == []

@@ -140,6 +140,9 @@ def test_the_tree_for_contributors_is_the_house():
     sources = {path for path in (ROOT / "rda").rglob("*.py") if path.name != "__init__.py"}
     missing = {path for path in sources if not named & {path, *path.parents} - {ROOT / "rda"}}
     assert not missing, "not in the tree"
+    for folder, kind in (("docs", "md"), ("tools", "py")):
+        there = {path.name for path in (ROOT / folder).glob(f"*.{kind}")}
+        assert there <= set(re.findall(rf"[\w-]+\.{kind}", block))
 
 
 def resolve(dotted):

@@ -16,6 +16,7 @@ from card import CARD, render_card, tested_bits
 import rda
 from rda.analysis import inspection
 from rda.commands.finding import trained_on
+from rda.experiments.catalogue import chosen, experiments, runs_by_name
 from rda.report.colours import unit_colours
 from rda.report.comparison import Comparison, build_comparison
 from rda.report.curves import Curve, Panel
@@ -54,6 +55,12 @@ This file, the picture and the page in [docs/demo](../docs/demo), the report in
 [docs/report](../docs/report) and the results in the README are made from the records by
 `python tools/publish.py`; nothing is trained again. docs/demo/page.png is a screenshot of that
 page, 1000 pixels wide, in a browser.
+
+The `manifest.sha256` of these runs has neither `samples.jsonl` nor what was made of a run when it
+had ended (`inspection.json`, `intervals.json`). These are in [later.sha256](later.sha256), whose
+digests were taken on 19 November 2026: they say that a file is as it was that day, and nothing of
+the days before. `python3 tools/recompute.py` compares every file with its digest, and makes Tables
+1 to 7 once more from the raw records, without anything of `rda`.
 
 ## demo
 
@@ -145,10 +152,35 @@ def demo_command(comparison: Comparison) -> str:
 def render_index(folder: Path = RESULTS) -> str:
     """The README of the recorded runs: what each set is, where it ran, and with which command."""
     parts = [INTRODUCTION.rstrip(), render_demo(read(folder / "demo")), PAPER.rstrip()]
-    parts += ["    rda reproduce all --thin", machines_of(read(folder / "paper"))]
+    parts += ["    rda reproduce all --thin", recorded_of(folder / "paper")]
+    parts += [starts_of(read(folder / "paper")), machines_of(read(folder / "paper"))]
     parts += [AGAIN.rstrip(), render_again(folder), machines_of(read(folder / "again"))]
     parts += [SEQUENCES.rstrip(), machines_of(read(folder / "sequences"))]
     return "\n\n".join(parts) + "\n"
+
+
+def recorded_of(folder: Path) -> str:
+    """How many runs of the paper and of our own studies are recorded."""
+    recorded = {run.name for run in run_folders(folder)}
+    of_the_paper = set(runs_by_name(chosen(["all"])))
+    of_ours = set(runs_by_name(experiments().values())) - of_the_paper
+    return (
+        f"Recorded are {len(recorded & of_the_paper)} of the {len(of_the_paper)} runs of this "
+        f"command, and {len(recorded & of_ours)} of the {len(of_ours)} more of our own studies "
+        "(`rda reproduce study-... --thin`)."
+    )
+
+
+def starts_of(records: Sequence[Record]) -> str:
+    """How many runs were continued, and how many shared the GPU."""
+    runs = [record.environment for record in records]
+    commits = [{start["git"]["commit"] for start in starts} for starts in runs]
+    most = max(start.get("runs_at_once") or 1 for starts in runs for start in starts)
+    return (
+        f"{sum(len(starts) > 1 for starts in runs)} of these runs were stopped and started again, "
+        f"{sum(len(found) > 1 for found in commits)} of them by another commit of this repository; "
+        f"up to {most} at a time shared the GPU. `environment.json` has each start of a run."
+    )
 
 
 def render_again(folder: Path) -> str:

@@ -1,13 +1,13 @@
 """What a trained RDA or RWA looked at while it read one sequence, as plain numbers in a file."""
 
-import json
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
+from typing import Any, get_args, get_origin
 
-from rda.files import write_atomically
-from rda.training.status import RecordError
+from rda.training.derived import keep, kept
+from rda.training.record import INSPECTION
+from rda.training.status import RecordError, is_number
 
-INSPECTION = "inspection.json"
 STEPS_SHOWN = 120
 SEED = 1705
 """Of the sequence that is read."""
@@ -62,20 +62,43 @@ class Inspection:
 
 def save(folder: Path, inspection: Inspection) -> Path:
     """Write the inspection beside the run's record."""
-    path = folder / INSPECTION
-    write_atomically(path, (json.dumps(asdict(inspection)) + "\n").encode())
-    return path
+    return keep(folder, INSPECTION, asdict(inspection))
 
 
 def read(folder: Path) -> Inspection | None:
     """The inspection that was saved with a run, if there is one."""
-    path = folder / INSPECTION
-    try:
-        content = json.loads(path.read_text())
-        # Inspections that were saved before there were inputs have none.
-        known = {one.name for one in fields(Inspection)} & content.keys()
-        return Inspection(**{name: content[name] for name in known})
-    except FileNotFoundError:
+    found = kept(folder, INSPECTION)
+    if found is None:
         return None
-    except (OSError, ValueError, AttributeError, TypeError, RecursionError) as error:
-        raise RecordError(f"{path} cannot be read: {error}") from error
+    # Inspections that were saved before there were inputs have none.
+    known = {one.name: one.type for one in fields(Inspection) if one.name in found.content}
+    wrong = [name for name, kind in known.items() if not _fits(found.content[name], kind)]
+    if wrong:
+        raise RecordError(f"{folder / INSPECTION} cannot be read: {wrong[0]} is something else")
+    try:
+        inspection = Inspection(**{name: found.content[name] for name in known})
+    except TypeError as error:
+        raise RecordError(f"{folder / INSPECTION} cannot be read: {error}") from error
+    if not _is_whole(inspection):
+        raise RecordError(f"{folder / INSPECTION} cannot be read: steps are missing")
+    return inspection
+
+
+def _fits(value: object, kind: Any) -> bool:
+    """Whether a value from JSON is what a field holds: text, numbers, lists or a table of them."""
+    parts = get_args(kind)
+    if isinstance(value, list):
+        return get_origin(kind) is list and all(_fits(one, parts[0]) for one in value)
+    if isinstance(value, dict):
+        return get_origin(kind) is dict and all(_fits(one, parts[1]) for one in value.values())
+    return isinstance(value, str) if kind is str else kind in (int, float) and is_number(value)
+
+
+def _is_whole(found: Inspection) -> bool:
+    """Whether there is something of every step."""
+    columns = found.new_share, found.highest_attention, found.highest_weight
+    return (
+        found.steps > 0
+        and all(len(column) == found.steps for column in columns)
+        and len(found.targets) == len(found.answers)
+    )

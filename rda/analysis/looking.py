@@ -131,14 +131,19 @@ def _inspection(
 
 
 def keep_inspection(folder: Path) -> None:
-    """Save what a unit looked at, for the report: of every unit with attention the first run of
-    multiple sequence copy with the usual settings, and of each length of the alternating task."""
-    settings = Record(folder).settings
-    if settings.unit in ("LSTM", "GRU") or settings.recipe.seed != 0:
-        return
-    copies = settings.task.name == "multicopy" and usual_size(settings) is not None
-    if copies or settings.task.name == "alternating":
+    """Save what a unit looked at where it is kept for the report."""
+    if is_kept(Record(folder).settings):
         save(folder, inspect_run(folder))
+
+
+def is_kept(settings: RunSettings) -> bool:
+    """Whether the report shows what the unit of such a run looked at: of every unit with attention
+    the first run of multiple sequence copy with the usual settings, and of each length of the
+    alternating task."""
+    if settings.unit in ("LSTM", "GRU") or settings.recipe.seed != 0:
+        return False
+    copies = settings.task.name == "multicopy" and usual_size(settings) is not None
+    return copies or settings.task.name == "alternating"
 
 
 def _symbols(task: Any, input: Tensor) -> list[str]:

@@ -167,7 +167,7 @@ def _repeated(source: SequenceSource, season: int) -> Outcomes:
     """In the order of `_ahead`: by time, then series, then steps ahead, then columns."""
     pieces, horizon = source.divided.parts["test"], source.horizon
     values = source.sequences.values[:, source.forecast]
-    true, answers, piece = [], [], []
+    true, answers, piece, column = [], [], [], []
     for number in range(len(pieces.starts)):
         start, limit = int(pieces.starts[number]), int(pieces.limits[number])
         for t in range(start + int(pieces.scored_from[number]), limit):
@@ -179,4 +179,5 @@ def _repeated(source: SequenceSource, season: int) -> Outcomes:
                 true.append(values[t + ahead][there])
                 answers.append(before[there])
                 piece.append(np.full(int(there.sum()), blocks(t - start, number, horizon)))
-    return joined(true, answers, piece)
+                column.append(np.flatnonzero(there))
+    return joined(true, answers, piece, column)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from math import inf
 
 import torch
 from torch import Tensor
@@ -11,8 +12,14 @@ from rda.tasks.own_sequences.source import SequenceSource
 from rda.training.building import build_model
 from rda.training.record import Record
 from rda.training.settings import RunSettings
+from rda.training.status import STOPPED
 
 LARGEST_SIZE = 4096
+EARLY, LATE = 0.5, 0.9
+"""Shares of the steps: what was reached before the first is compared with what came after the
+second. Between them a schedule lets the learning rate fall, which slows every loss down."""
+FALLEN = 0.01
+"""A loss that fell by less than this share at the end has come to rest."""
 
 
 def on_equal_terms(
@@ -95,3 +102,26 @@ def repeated(record: Record, terms: Terms) -> list[RunSettings]:
         replace(run, recipe=replace(run.recipe, seed=run.recipe.seed + i))
         for i in range(1, terms.seeds)
     ]
+
+
+def longer_may_help(records: Sequence[Record]) -> str:
+    """The option that ended most runs while the loss on the validation part was still falling;
+    empty where most had come to rest.
+
+    A loss is falling at the end if its lowest value lies in the last tenth of the steps, and
+    clearly below the lowest of the first half.
+    """
+    falling = [record.status.state for record in records if _fell_to_its_end(record)]
+    if 2 * len(falling) <= len(records):
+        return ""
+    return "--minutes" if STOPPED in falling else "--steps"
+
+
+def _fell_to_its_end(record: Record) -> bool:
+    rows = list(zip(*record.curve("validation_loss"), strict=True))
+    last = record.status.step
+    early, late, before = (
+        min((loss for step, loss in rows if low * last < step <= high * last), default=inf)
+        for low, high in ((0, EARLY), (LATE, 1), (0, LATE))
+    )
+    return late < before and late < (1 - FALLEN) * early < inf

@@ -48,6 +48,19 @@ def differs(first: Sequence[Numbers], second: Sequence[Numbers]) -> bool:
     return outside and (len(first[0]) >= FEW or _sign_test(first, second) < 1 - LEVEL)
 
 
+def can_confirm(pieces: int) -> bool:
+    """Whether a paired test of so many sequences can find a difference at all: of few, not even
+    one that is the same on each."""
+    return pieces >= FEW or 2 / 2**pieces < 1 - LEVEL
+
+
+def within(first: Sequence[Numbers], second: Sequence[Numbers], most: float) -> bool:
+    """Whether the interval of their difference leaves out all that is larger than `most`. Few
+    sequences do not show that."""
+    _, low, high = difference(first, second)
+    return len(first[0]) >= FEW and -most <= low and high <= most
+
+
 def _sign_test(first: Sequence[Numbers], second: Sequence[Numbers]) -> float:
     """How probable so uneven a division of the sequences would be if either were as likely to be
     better on each."""

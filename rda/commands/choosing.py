@@ -10,6 +10,7 @@ from rda.commands.many import connection, train_on
 from rda.commands.parser import UsageError
 from rda.commands.training import check, folder_for, outcome, train_one
 from rda.options import Cluster, Machine, Place, default_runs
+from rda.settings import SCALED_ERROR
 from rda.training.record import SETTINGS, Record
 from rda.training.settings import RunSettings, default_name
 from rda.training.status import FAILED, INTERRUPTED, STOPPED
@@ -17,7 +18,8 @@ from rda.training.status import FAILED, INTERRUPTED, STOPPED
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from rda.choosing.verdict import Entry, Verdict
+    from rda.choosing.entries import Entry
+    from rda.choosing.verdict import Verdict
     from rda.report.choice import Choice
     from rda.tasks.own_sequences.source import SequenceSource
     from rda.training.progress import TrainingProgress
@@ -77,9 +79,11 @@ class _Contest:
         """All runs and the baselines, ranked."""
         import torch
 
+        from rda.choosing.advice import score_name
         from rda.choosing.baselines import baselines_of
         from rda.choosing.contest import on_equal_terms
-        from rda.choosing.verdict import entry_of, verdict
+        from rda.choosing.entries import entry_of
+        from rda.choosing.verdict import verdict
         from rda.tasks.own_sequences import OwnSequences
 
         task = runs[0].task
@@ -92,7 +96,11 @@ class _Contest:
         for line in told:
             self.progress.say(line)
         labels = bool(source.classes)
-        entries = [entry_of(name, [one], labels) for name, one in baselines_of(source).items()]
+        scales = source.understanding.scales
+        entries = [
+            entry_of(name, [one], labels, scales=scales)
+            for name, one in baselines_of(source).items()
+        ]
         units = [
             self._unit(run, runs[0], source) for run in on_equal_terms(runs, self.terms, source)
         ]
@@ -100,8 +108,8 @@ class _Contest:
         for together in [units] if self.cluster.on else [[unit] for unit in units]:
             for entry in self._in_turns(together):
                 entries.append(entry)
-                self.progress.say(f"{entry.name}: test {task.metric} {entry.score}")
-        return verdict(source.understanding, task.metric, entries, told)
+                self.progress.say(f"{entry.name}: {score_name(source.metric)} {entry.score}")
+        return verdict(source.understanding, source.metric, entries, told)
 
     def _in_turns(self, units: "list[_Turns]") -> "list[Entry]":
         """Train what each unit asks for, until every one has its entry."""
@@ -125,8 +133,16 @@ class _Contest:
 
         `model` is the first run of all, whose sizes the others match.
         """
-        from rda.choosing.contest import best, kept_bytes, parameters, repeated, resized, tried
-        from rda.choosing.verdict import entry_of
+        from rda.choosing.contest import (
+            best,
+            kept_bytes,
+            longer_may_help,
+            parameters,
+            repeated,
+            resized,
+            tried,
+        )
+        from rda.choosing.entries import entry_of
         from rda.training.outcomes import outcomes_of
 
         first = [record for record in (yield tried(run, self.terms)) if record is not None]
@@ -141,7 +157,8 @@ class _Contest:
         others = yield repeated(chosen, self.terms)
         records = [chosen, *(record for record in others if record is not None)]
         outcomes = [outcomes_of(record) for record in records]
-        entry = entry_of(run.unit, outcomes, bool(source.classes), records)
+        scales = source.understanding.scales
+        entry = entry_of(run.unit, outcomes, bool(source.classes), records, scales)
         kept = chosen.settings
         ended = [record.status for record in records]
         taken = sum(status.seconds for status in ended)
@@ -150,6 +167,7 @@ class _Contest:
             parameters=parameters(kept, source),
             kept_bytes=kept_bytes(kept, source),
             speed=sum(status.step for status in ended) / taken if taken else 0.0,
+            may_help=longer_may_help(records),
         )
 
     def _train(self, runs: list[RunSettings]) -> list[Record | None]:
@@ -244,10 +262,13 @@ def _choice(
 
     units = found.units
     scored = [
-        Scored(one.name, str(one.score), one.records, one.parameters, one.kept_bytes, one.speed)
+        Scored(
+            one.name, str(one.score), one.errors, one.records, one.parameters, one.kept_bytes,
+            one.speed,
+        )
         for one in found.entries
-    ]
-    columns, rows = table(scored, found.metric)
+    ]  # fmt: skip
+    columns, rows = table(scored, found.metric, found.understanding.target)
     charts, environment = charts_of([one.records[0] for one in units]) if units else ((), {})
     classes = found.understanding.classes
     few = 0 < len(classes) <= MOST_CLASSES
@@ -291,6 +312,11 @@ _POINTS = "Each point is an answer of the test part; on the line it would be exa
 _EXPLAINED = {
     "accuracy": "The share of right answers, mean over seeds. In brackets where it would lie in 95 "
     "of 100 draws of other test sequences and seeds.",
+    SCALED_ERROR: "The mean absolute error over all columns and seeds. An error is divided by the "
+    "deviation of its column's change from one step to the next in the training part, because "
+    "columns may have different units. In brackets where it would lie in 95 of 100 draws of other "
+    "stretches of time and seeds. Beside it is the mean absolute error of each column in its own "
+    "unit.",
     "error": "The mean absolute error in the target's own unit, mean over seeds. In brackets where "
     "it would lie in 95 of 100 draws of other test sequences and seeds.",
 }

@@ -1,4 +1,4 @@
-"""rda demo: the paper's headline, on this machine and in minutes."""
+"""rda demo: five units on multiple sequence copy, on this machine and in minutes."""
 
 import argparse
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from rda.options import Machine, Place, default_runs
 from rda.settings import check_at_least
 from rda.training.settings import full_settings, small_settings
 
-SUMMARY = "the paper's headline in minutes, on this machine"
+SUMMARY = "five units on multiple sequence copy, in minutes"
 DESCRIPTION = """\
 The multiple sequence copy task (section 6.4, Table 6) with RDA-exp-tanh, RDA-sigmoid-id, RWA,
 LSTM and GRU: a small twin on a CPU, the paper's own size on a CUDA GPU. Ends with a table, a

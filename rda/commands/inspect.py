@@ -10,6 +10,9 @@ from rda.commands.parser import Parser, add_options, given_values, make
 from rda.commands.training import as_usage_errors
 from rda.options import default_runs
 from rda.settings import check_at_least
+from rda.training.derived import is_sealed
+from rda.training.record import INSPECTION, INSPECTION_PICTURE
+from rda.wording import printable
 
 SUMMARY = "what a trained RDA or RWA looked at: attention and discount over time"
 DESCRIPTION = """\
@@ -24,7 +27,7 @@ Examples:
   rda inspect multicopy-RDA-exp-tanh-small-seed0
   rda inspect mine --data new.csv --row 3              a sequence of your own
 """
-PICTURE = "inspection.png"
+UNSEALED = " (unsealed: nothing shows that they are of the weights of the run)"
 
 
 @dataclass(frozen=True)
@@ -62,21 +65,29 @@ def run(asked: argparse.Namespace, command: str) -> int:
     from rda.analysis.looking import inspect_row, inspect_run
     from rda.files import write_atomically
     from rda.report.inspection import render_inspection
+    from rda.training.resources import enough_memory
 
     options: InspectOptions = make(InspectOptions, given_values(asked, InspectOptions))
-    with as_usage_errors():
+    with as_usage_errors(), enough_memory():
         record = find_run(asked.run, options.runs_dir)
         folder = record.folder
-        kept = read(folder) if record.status.thinned else None  # its weights are gone
+        kept, note = None, ""
+        if record.status.thinned:  # its weights are gone
+            record.verify()
+            kept = read(folder)
+            if kept is not None and not is_sealed(folder, INSPECTION):
+                note = UNSEALED
         if options.data:
             found = inspect_row(folder, options.data, options.row)
         else:
             found = kept or inspect_run(folder, options.sequence)
-        data = save(folder, found)
-    write_atomically(folder / PICTURE, render_inspection(found))
+        if found is not kept:  # which its manifest holds
+            save(folder, found)
+    picture = folder / INSPECTION_PICTURE
+    write_atomically(picture, render_inspection(found))
     console = Console()
     lines = [
-        f"{found.unit} on {found.task}, {_which(found)} of {found.steps} steps",
+        printable(f"{found.unit} on {found.task}, {_which(found)} of {found.steps} steps"),
         f"share of the newest step: {_range(found.new_share)}",
         f"discount of the past: {_range(found.discount)}",
         f"highest attention, log a: {_range(found.highest_attention)}",
@@ -84,8 +95,8 @@ def run(asked: argparse.Namespace, command: str) -> int:
     if found.accuracy is not None:
         lines.append(f"right answers: {found.accuracy:.1%}")
     if found.answer:
-        lines.append(f"the model says {found.answer}")
-    lines += [f"numbers: {data}", f"picture: {folder / PICTURE}"]
+        lines.append(printable(f"the model says {found.answer}"))
+    lines += [f"numbers: {folder / INSPECTION}{note}", f"picture: {picture}"]
     for line in lines:
         console.print(line, markup=False, highlight=False, soft_wrap=True)
     return 0

@@ -1,8 +1,7 @@
 """rda predict: what a trained model says about other sequences."""
 
 import argparse
-import csv
-import os
+import io
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -12,8 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from rda.commands.finding import find_run
 from rda.commands.parser import Parser, UsageError, add_options, given_values, make
+from rda.commands.table import write_table
 from rda.commands.training import as_usage_errors
+from rda.files import replacing
 from rda.options import default_runs
+from rda.wording import printable, visible
 
 if TYPE_CHECKING:
     from rda.training.own_model import OwnModel
@@ -24,6 +26,10 @@ Let the model of a run of `rda train --data` read other sequences, and write wha
 table: a row for each sequence in the order of the data, or for each step, with the label and how
 probable each class is, or with the number. A forecast has a row for each of the next steps, with
 the interval that held nine of ten values of the validation part.
+
+A name or label that a spreadsheet would take for a formula, because it begins with = + - or @ and
+is not a number, has an apostrophe before it. On standard output control characters have pictures in
+their place; in a file (-o) they are as in the data.
 """
 EXAMPLES = """\
 Examples:
@@ -67,7 +73,7 @@ def run(asked: argparse.Namespace, command: str) -> int:
     with as_usage_errors():
         rows = _rows(model, options.data)
         if asked.output is None:
-            csv.writer(sys.stdout, lineterminator="\n").writerows(rows)
+            write_table(([visible(str(cell)) for cell in row] for row in rows), sys.stdout)
         else:
             _write(asked.output, rows)
     return 0
@@ -131,8 +137,31 @@ def _rows(model: "OwnModel", data: str) -> Iterator[list[Any]]:
 def _margins(model: "OwnModel") -> Any:
     """How far to either side of a forecast nine of ten values lie; None where that is not known."""
     from rda.training.intervals import read_intervals
+    from rda.training.status import RecordError
 
-    return None if model.record is None else read_intervals(model.record)
+    if model.record is None:
+        return None
+    try:
+        found = read_intervals(model.record)
+    except RecordError as error:
+        _note(f"{error}: no interval is written")
+        return None
+    told = model.understanding
+    if found is None:
+        return None
+    if found.margins.shape != (told.horizon, len(told.target)):
+        _note(f"the intervals of run {model.record.name} are of other columns: none is written")
+        return None
+    if not found.sealed:
+        _note(
+            f"the intervals of run {model.record.name} are unsealed, as earlier versions left "
+            "them: nothing shows that they are of its weights"
+        )
+    return found.margins
+
+
+def _note(line: str) -> None:
+    print(f"rda: {printable(line)}", file=sys.stderr)
 
 
 def _shown(answer: Any) -> str:
@@ -141,12 +170,10 @@ def _shown(answer: Any) -> str:
 
 def _write(path: Path, rows: Iterator[list[Any]]) -> None:
     """Row by row into a file of another name, which takes its place when it is whole."""
-    part = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        with part.open("w", encoding="utf-8", newline="") as file:
-            csv.writer(file, lineterminator="\n").writerows(rows)
-        part.replace(path)
+        with replacing(path) as file:
+            text = io.TextIOWrapper(file, encoding="utf-8", newline="")
+            write_table(rows, text)
+            text.detach()
     except OSError as error:
         raise UsageError(f"{path} cannot be written: {error.strerror}") from error
-    finally:
-        part.unlink(missing_ok=True)

@@ -17,6 +17,7 @@ from rda.experiments.plan import Planned, SecondsPerStep, cost, in_order, make_p
 from rda.options import Cluster, Machine, Place, default_runs
 from rda.settings import check_at_least
 from rda.training.settings import RunSettings, default_name
+from rda.training.status import RecordError
 from rda.wording import clock_time, counted
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ DESCRIPTION = """\
 Train the runs behind the paper's tables and figures. Says first what is recorded already, what
 is missing and what it will cost on this machine; then trains what is missing, the cheapest first,
 several runs at a time where a GPU can be shared. Stops cleanly when the budget is spent or after
-Ctrl-C: the same command goes on from there.
+Ctrl-C: the same command goes on from there. A run that another process trains is waited for.
 """
 EXAMPLES = """\
 Examples:
@@ -70,7 +71,8 @@ class ReproduceOptions:
     """CPU threads of each run; 0 divides torch's own choice among the runs at a time. Fewer are
     quicker where others use the cores."""
     thin: bool = False
-    """Keep of every run that ends a few hundred points and no weights, for a repository."""
+    """Keep of every run that ends, or has ended before, a few hundred points and no weights, for a
+    repository."""
     device: str = "auto"
     """Device: cpu, cuda, ...; auto takes the GPU where there is one."""
     runs_dir: Path = field(default_factory=default_runs)
@@ -141,10 +143,13 @@ def run(asked: argparse.Namespace, command: str) -> int:
             return speeds(settings) / sharing.gain_for(settings)
 
         _show(console, found, plan, seconds, sharing, options)
-        queue = in_order(plan, seconds)
-        if options.plan or not queue:
+        if options.plan:
             return _code_of(plan)
-        return _train(console, queue, seconds, sharing, options, device)
+        finished = _finish_earlier(console, plan, options)
+        if not any(run.missing or run.busy for run in plan):
+            return max(_code_of(plan), int(not finished))
+        code = _train(console, plan, seconds, sharing, options, device)
+        return code or int(not finished)
 
 
 def _on_cluster(
@@ -156,17 +161,20 @@ def _on_cluster(
 ) -> int:
     """Train what is missing on a cluster, whose speed is not known here."""
     plan = make_plan(runs_by_name(found), options.runs_dir)
-    missing = {run.name: run.settings for run in plan if run.missing}
+    # A node waits for a run that another process trains, and says so where that takes too long.
+    missing = {run.name: run.settings for run in plan if run.missing or run.busy}
     console.print(f"{len(missing)} of {counted(len(plan), 'run')} to train on {cluster.on}.")
-    if options.plan or not missing:
+    if options.plan:
         return _code_of(plan)
-    from rda.analysis.looking import keep_inspection
-    from rda.training.thinning import thin
+    finished = _finish_earlier(console, plan, options)
+    if not missing:
+        return max(_code_of(plan), int(not finished))
+    from rda.experiments.finishing import finish
 
     def ended(folder: Path) -> None:
-        keep_inspection(folder)
-        if options.thin:
-            thin(folder)
+        reason = finish(folder, options.thin)
+        if reason:
+            raise RecordError(reason)
 
     machine, place = (
         Machine(device=options.device),
@@ -175,7 +183,17 @@ def _on_cluster(
     trained = train_on(missing, cluster, machine, place, command, options.budget, ended)
     if trained.stopped == "budget":
         return 3
-    return 130 if trained.stopped else 1 if trained.failed else 0
+    return 130 if trained.stopped else int(trained.failed or not finished)
+
+
+def _finish_earlier(console: "Console", plan: Sequence[Planned], options: ReproduceOptions) -> bool:
+    """Do what a killed command has left undone about runs that have ended; whether that went."""
+    from rda.experiments.finishing import finish_earlier
+
+    def say(line: str) -> None:
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+    return finish_earlier(plan, options.runs_dir, options.thin, say)
 
 
 def _code_of(plan: Sequence[Planned]) -> int:
@@ -191,7 +209,7 @@ def _check(console: "Console", folder: Path) -> int:
     found = list(verdicts(Evidence(folder)))
     for claim, verdict in found:
         said = "; ".join(verdict.evidence)
-        for line in (f"{verdict.judgement}: {claim.text} ({claim.place})", f"  {said}"):
+        for line in (f"{verdict.told}: {claim.text} ({claim.place})", f"  {said}"):
             console.print(line, markup=False, highlight=False, soft_wrap=True)
     console.print(tally(verdict for _, verdict in found))
     waiting = sum(verdict.judgement == "not run" for _, verdict in found)
@@ -272,9 +290,10 @@ def _show(
         if run.failed:
             reason = run.problem or (run.status.reason if run.status else "")
             console.print(f"{run.name} failed: {reason}", markup=False, soft_wrap=True)
-    for run in plan:
-        if run.busy:
-            console.print(f"{run.name} is trained by another process", markup=False)
+    if options.plan:
+        for run in plan:
+            if run.busy:
+                console.print(f"{run.name} is trained by another process", markup=False)
     if options.small:
         console.print("These are small twins: they show how it works, not the paper's numbers.")
     if options.budget and 60 * options.budget < total:
@@ -283,7 +302,7 @@ def _show(
 
 def _train(
     console: "Console",
-    queue: list[Planned],
+    plan: Sequence[Planned],
     seconds: SecondsPerStep,
     sharing: "Sharing",
     options: ReproduceOptions,
@@ -291,7 +310,6 @@ def _train(
 ) -> int:
     import torch
 
-    from rda.analysis.looking import keep_inspection
     from rda.experiments.schedule import Schedule
     from rda.experiments.watching import Board
 
@@ -300,16 +318,13 @@ def _train(
     if options.data_dir:
         line += ["--data-dir", options.data_dir]
     deadline = time.monotonic() + 60 * options.budget if options.budget else float("inf")
+    queue, busy = in_order(plan, seconds), [run for run in plan if run.busy]
     schedule = Schedule(
-        queue,
-        options.runs_dir,
-        sharing,
-        line,
-        deadline=deadline,
-        thinned=options.thin,
-        inspect=keep_inspection,
+        queue, options.runs_dir, sharing, line, deadline=deadline, thinned=options.thin
     )
-    with Board(console, queue, seconds, deadline) as board:
+    with Board(console, [*queue, *busy], seconds, deadline) as board:
+        for run in busy:
+            schedule.wait_for(run, board)
         stopped = schedule.work(board)
     console.print(board.summary(), markup=False, soft_wrap=True)
     if stopped == "budget":

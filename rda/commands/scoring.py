@@ -10,7 +10,7 @@ from rda.commands.predict import load_own_model
 from rda.commands.training import as_usage_errors
 
 if TYPE_CHECKING:
-    from rda.choosing.verdict import Entry
+    from rda.choosing.entries import Entry
     from rda.report.evaluation import Evaluation
     from rda.sequences import Sequences
     from rda.training.own_model import OwnModel
@@ -25,7 +25,8 @@ def score(run: str, data: str, runs: Path, device: str, page: Path) -> int:
     """Let the model answer where the answers are known, say how good it is, write the page."""
     from rich.console import Console
 
-    from rda.choosing.verdict import entry_of
+    from rda.choosing.entries import entry_of
+    from rda.choosing.familiar import familiar
     from rda.files import write_atomically
     from rda.report.evaluation import render_evaluation
     from rda.sequences.stored import digest
@@ -39,10 +40,12 @@ def score(run: str, data: str, runs: Path, device: str, page: Path) -> int:
         outcomes = outcomes_on(model, sequences)
     if not len(outcomes.true):
         raise UsageError(f"{data} has no answer to compare with")
-    entry = entry_of(run, [outcomes], bool(told.classes))
+    entry = entry_of(run, [outcomes], bool(told.classes), scales=told.scales)
     found = _evaluation(model, sequences, entry, data)
-    if digest(read) == model.facts.get("sha256"):
-        found = replace(found, headline=f"{found.headline} {SEEN}")
+    is_same = digest(read) == model.facts.get("sha256")
+    known = [SEEN] if is_same else []
+    known += familiar(model, sequences, is_same)
+    found = replace(found, headline=" ".join([found.headline, *known]))
     console = Console()
     console.print(found.headline, markup=False, highlight=False, soft_wrap=True)
     try:
@@ -57,18 +60,23 @@ def score(run: str, data: str, runs: Path, device: str, page: Path) -> int:
 def _evaluation(
     model: "OwnModel", sequences: "Sequences", entry: "Entry", data: str
 ) -> "Evaluation":
+    from rda.choosing.advice import score_name
     from rda.choosing.verdict import confusion
     from rda.report.choice import scatter, shaded
     from rda.report.evaluation import Evaluation
-    from rda.wording import counted
+    from rda.wording import counted, printable
 
     told, (outcomes,) = model.understanding, entry.outcomes
-    name = ", ".join(told.target)
-    what = "accuracy" if told.classes else "mean absolute error"
+    name = printable(", ".join(told.target))
+    what = score_name(told.metric)
     answers = counted(len(outcomes.true), "answer")
     headline = (
         f"{what} of {name}: {entry.score} on {answers} of {counted(len(sequences), 'sequence')}"
     )
+    if entry.errors:
+        named = zip(told.target, entry.errors, strict=True)
+        each = ", ".join(f"{printable(column)} {error:.4g}" for column, error in named)
+        headline += f"; mean absolute error of each column: {each}"
     unknown = int((outcomes.true < 0).sum()) if told.classes else 0
     if unknown:
         headline += f"; {counted(unknown, 'answer')} of classes that training has not seen"
@@ -82,7 +90,9 @@ def _evaluation(
         "in brackets": "where the score would lie in 95 of 100 draws of other sequences",
     }
     few = 0 < len(told.classes) <= MOST_CLASSES
-    worst_title, worst = _worst(told.classes, sequences, outcomes)
+    first = outcomes.column == 0  # others may have another unit
+    one_each = not told.every_step  # beside a forecast there may be labels that nobody asked for
+    worst_title, worst = _worst(told.classes, sequences, outcomes) if one_each else ("", [])
     known = outcomes._replace(
         true=outcomes.true[outcomes.true >= 0], predicted=outcomes.predicted[outcomes.true >= 0]
     )
@@ -91,7 +101,9 @@ def _evaluation(
         headline=f"{headline}.",
         classes=told.classes,
         confusion=shaded(confusion([known], told.classes)) if few else (),
-        picture="" if told.classes else scatter(outcomes.true, outcomes.predicted, name),
+        picture=""
+        if told.classes
+        else scatter(outcomes.true[first], outcomes.predicted[first], printable(told.target[0])),
         picture_text="Each point is an answer; on the line it would be exact.",
         worst_title=worst_title,
         worst=worst,

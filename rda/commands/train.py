@@ -22,7 +22,7 @@ from rda.options import Cluster, Machine, Place
 from rda.training.record import Record, status_in
 from rda.training.settings import RunSettings, default_name
 from rda.training.settings_file import SettingsError, read_settings
-from rda.training.status import EXIT_CODES, INTERRUPTED, Status
+from rda.training.status import EXIT_CODES, FAILED, INTERRUPTED, STATES, Status
 from rda.training.torchrun import by_torchrun, follows
 
 SUMMARY = "train one unit on one task; the same command continues where it stopped"
@@ -123,13 +123,20 @@ def _many(
 
 
 def _exit_code(status: Status) -> int:
-    """Under torchrun a run that has ended is 0, at its goal or not: all else is started again."""
-    return 0 if by_torchrun() and status.ended else EXIT_CODES[status.state]
+    """Under torchrun a run that has ended is 0, at its goal or not: all else is started again.
+
+    A run whose process was killed elsewhere, or goes on there, has failed here.
+    """
+    if by_torchrun() and status.ended:
+        return 0
+    return EXIT_CODES.get(status.state, EXIT_CODES[FAILED])
 
 
 def _keep_intervals(record: Record) -> None:
     """How far a forecast may be off is found where its data is at hand."""
-    if getattr(record.settings.task, "problem", "") == "forecast" and record.status.best_step:
+    status = record.status
+    forecasts = getattr(record.settings.task, "problem", "") == "forecast"
+    if forecasts and status.best_step and status.state in STATES and not status.thinned:
         from rda.training.intervals import intervals_of
 
         intervals_of(record)

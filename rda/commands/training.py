@@ -13,7 +13,7 @@ from rda.commands.parser import Parser, UsageError, add_options, given_values, m
 from rda.labels import COMPARED, UNIT_LABELS, unit_label
 from rda.options import Cluster, Machine, Place, Seeds, default_runs
 from rda.settings import Limits, Recipe
-from rda.tasks import Task, all_tasks
+from rda.tasks import Task, all_tasks, description
 from rda.training.record import Record, check_name
 from rda.training.settings import RunSettings, settings_for, with_changes
 from rda.training.status import FAILED, INTERRUPTED, RecordError, Status
@@ -31,7 +31,7 @@ def add_tasks(
     """
     tasks = parser.add_subparsers(title="tasks", dest="task", metavar="TASK", prog=parser.prog)
     for name, task in all_tasks().items():
-        described = f"{task.__doc__ or ''}".strip()
+        described = description(task)
         where = f" ({task.reference})" if task.reference else ""
         one = tasks.add_parser(name, help=described, description=_describe(task))
         one.usage = f"{one.prog} {units} [--small] [options]"
@@ -59,8 +59,7 @@ def add_tasks(
 
 
 def _describe(task: type[Task]) -> str:
-    doc = " ".join((task.__doc__ or "").split())
-    return f"{doc}\n\nUnits: {unit_list()}"
+    return f"{' '.join(description(task).split())}\n\nUnits: {unit_list()}"
 
 
 def unit_argument(text: str) -> str:

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import urllib.request
+import warnings
 from collections.abc import Callable, Iterator
 from functools import partial
 from http.client import HTTPException, HTTPResponse
@@ -13,14 +14,19 @@ from urllib.parse import urlsplit
 
 from rda.data import archive
 from rda.data.catalogue import File
-from rda.data.errors import BY_HAND, BadFileError, DataError, why
-from rda.files import waiting_lock
+from rda.data.errors import ANOTHER_FOLDER, BY_HAND, BadFileError, DataError, DataWarning, why
+from rda.data.patience import MirrorError, open_url
+from rda.files import plain, waiting_lock
 
 SECONDS_TO_WAIT = 30.0
 """How long a server may send nothing at all."""
 SECONDS_TO_MEASURE = 60.0
 FEWEST_BYTES = 1 << 14
 """A server that sends fewer bytes than this in `SECONDS_TO_MEASURE` counts as broken off."""
+SECONDS_UNTIL_TOLD = 3.0
+"""After so long it is said that another process downloads the same file."""
+SECONDS_WITHOUT_GROWTH = 300.0
+"""That process is waited for no longer than this while its part of the file does not grow."""
 ATTEMPTS = 5
 """Attempts at one mirror, each of which resumes where the one before broke off."""
 CHUNK = 1 << 16
@@ -29,34 +35,70 @@ Progress = Callable[[str, int, int | None], None]
 """Called with the name of the file, the bytes received, and all bytes to come if known."""
 
 
-class MirrorError(Exception):
-    """One mirror does not deliver the file; the message is the reason."""
-
-
 def download(file: File, folder: Path, progress: Progress | None = None) -> Path:
     """The verified file in `folder`, from the first mirror that delivers it."""
-    failures = []
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for url in file.urls:
-            target = folder / f"{file.name}{Path(urlsplit(url).path).suffix}"
-            try:
-                with waiting_lock(target.with_name(f".{target.name}.lock")):
-                    _from_mirror(url, file, target, progress or (lambda *_: None))
-                return target
-            except BadFileError as error:
-                failures.append(f"{url} {error.reason}")
-            except MirrorError as error:
-                failures.append(f"{url} {error}")
+        with _made(folder):
+            return _from_any_mirror(file, folder, progress or (lambda *_: None))
     except OSError as error:
         raise DataError(
             f"{file.name} cannot be written to {folder} ({why(error)}); make room there, or give "
-            "another folder with RDA_DATA or --data-dir"
+            f"{ANOTHER_FOLDER}"
         ) from error
+
+
+@contextlib.contextmanager
+def _made(folder: Path) -> Iterator[None]:
+    """Make the folder; what was made of it goes again where nothing came to lie in it."""
+    missing = [place for place in (folder, *folder.parents) if not place.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        yield
+    except BaseException:
+        for place in missing:
+            with contextlib.suppress(OSError):
+                place.rmdir()
+        raise
+
+
+def _from_any_mirror(file: File, folder: Path, progress: Progress) -> Path:
+    failures = []
+    for url in file.urls:
+        target = folder / f"{file.name}{Path(urlsplit(url).path).suffix}"
+        lock = target.with_name(f".{target.name}.lock")
+        try:
+            with waiting_lock(lock, _patience(file, lock, _part_of(target))):
+                _from_mirror(url, file, target, progress)
+            return target
+        except BadFileError as error:
+            failures.append(f"{url} {error.reason}")
+        except MirrorError as error:
+            failures.append(f"{url} {error}")
     raise DataError(
         f"{file.name} cannot be downloaded: {'; '.join(failures)}; "
         f"to go on without a network, {BY_HAND}"
     )
+
+
+def _patience(file: File, lock: Path, part: Path) -> Callable[[float], None]:
+    """Waits for another process as long as that gets on with its download, and says so once."""
+    size, since, told = _size(part), 0.0, False
+
+    def waits(seconds: float) -> None:
+        nonlocal size, since, told
+        who = f"{file.name} is being downloaded by another process, which holds {lock}"
+        if seconds >= SECONDS_UNTIL_TOLD and not told:
+            told = True
+            warnings.warn(f"{who}: waiting for it", DataWarning, stacklevel=2)
+        if _size(part) != size:
+            size, since = _size(part), seconds
+        if seconds - since >= SECONDS_WITHOUT_GROWTH:
+            raise DataError(
+                f"{who} and has received nothing for {SECONDS_WITHOUT_GROWTH:g} seconds: end it, "
+                f"or give {ANOTHER_FOLDER}"
+            )
+
+    return waits
 
 
 def _from_mirror(url: str, file: File, target: Path, progress: Progress) -> None:
@@ -66,7 +108,7 @@ def _from_mirror(url: str, file: File, target: Path, progress: Progress) -> None
             archive.read(target, file)
             return  # another process was faster
         label = f"{file.name} (replacing a bad copy)"
-    part = target.with_name(f"{target.name}.part")
+    part = _part_of(target)
     resumed = _size(part) > 0
     try:
         _complete(url, file, part, partial(progress, label))
@@ -107,7 +149,7 @@ def _transfer(url: str, file: File, part: Path, tell: Callable[[int, int | None]
             raise BadFileError(part, file, "was continued at another place than asked for")
         limit = archive.largest_packed(file)
         total = None if response.length is None else done + response.length
-        with open(part, "ab" if done else "wb") as out:
+        with open(part, "ab" if done else "wb", opener=plain) as out:
             for chunk in _chunks(response):
                 done += len(chunk)
                 if max(done, total or 0) > limit:
@@ -126,8 +168,7 @@ def _answer(url: str, start: int) -> HTTPResponse | None:
     if start:
         request.add_header("Range", f"bytes={start}-")
     try:
-        response: HTTPResponse = urllib.request.urlopen(request, timeout=SECONDS_TO_WAIT)
-        return response
+        return open_url(request, SECONDS_TO_WAIT)
     except HTTPError as error:
         error.close()
         if start and error.code == 416:
@@ -178,5 +219,12 @@ def _pieces(response: HTTPResponse) -> Iterator[bytes]:
             received, begin = 0, monotonic()
 
 
+def _part_of(target: Path) -> Path:
+    return target.with_name(f"{target.name}.part")
+
+
 def _size(part: Path) -> int:
-    return part.stat().st_size if part.exists() else 0
+    try:
+        return part.stat().st_size
+    except FileNotFoundError:
+        return 0

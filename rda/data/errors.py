@@ -6,6 +6,7 @@ from rda.data.catalogue import File
 from rda.wording import printable
 
 BY_HAND = "put the files in a folder and point RDA_DATA or --data-dir at it"
+ANOTHER_FOLDER = "another folder with RDA_DATA or --data-dir"
 
 
 class DataError(Exception):
@@ -14,6 +15,10 @@ class DataError(Exception):
     def __init__(self, message: str) -> None:
         # A server's reply may hold line ends, and escape sequences that a terminal would obey.
         super().__init__(printable(message))
+
+
+class DataWarning(UserWarning):
+    """Something takes longer than it should; the message says what is waited for."""
 
 
 class BadFileError(DataError):

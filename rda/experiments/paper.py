@@ -4,8 +4,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from rda.settings import Recipe
+from rda.training.settings import RunSettings
+
 Measure = Literal["goal_step", "accuracy", "bits"]
 """Steps to the task's goal; accuracy on the test data; bits per character on the test data."""
+
+
+NAMED = {"batch_size": 100, "learning_rate": 0.001, "clip": 1.0}
+"""What section 6.1 says of training all units on all tasks, Wikipedia among them."""
+NOT_NAMED = (
+    "schedule", "warmup_steps", "clip_norm", "clip_relative", "weight_decay", "dropout",
+    "weight_dropout", "restart_probability",
+)  # fmt: skip
+"""What it does not speak of; the recipe's defaults are without."""
 
 
 @dataclass(frozen=True)
@@ -129,3 +141,10 @@ TABLES = (
 def find_table(task: str) -> Table | None:
     """The table of a task, if the paper has one."""
     return next((table for table in TABLES if table.task == task), None)
+
+
+def unlike_section_6_1(settings: RunSettings) -> list[str]:
+    """The names of the settings in which a run is not trained as section 6.1 says."""
+    recipe, usual = settings.recipe, Recipe()
+    expected = {**{name: getattr(usual, name) for name in NOT_NAMED}, **NAMED}
+    return [name for name, value in expected.items() if getattr(recipe, name) != value]

@@ -67,7 +67,7 @@ class Planned:
 
 def make_plan(runs: Mapping[str, RunSettings], folder: Path) -> list[Planned]:
     """Where each of these runs stands, in a folder of runs."""
-    found = [_look(name, settings, folder / name) for name, settings in runs.items()]
+    found = [look(name, settings, folder / name) for name, settings in runs.items()]
     ended: dict[str, list[int]] = {}
     for run in found:
         if run.status is not None and run.done:
@@ -89,7 +89,8 @@ def cost(run: Planned, seconds: SecondsPerStep) -> float:
     return run.steps_left * seconds(run.settings) if run.missing else 0.0
 
 
-def _look(name: str, settings: RunSettings, folder: Path) -> Planned:
+def look(name: str, settings: RunSettings, folder: Path) -> Planned:
+    """Where one run stands, without what other seeds tell about its steps."""
     if not (folder / SETTINGS).exists():
         return Planned(name, settings, None, settings.limits.steps)
     try:

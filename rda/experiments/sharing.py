@@ -18,6 +18,9 @@ from rda.scan.cuda.onchip import SHARED
 from rda.training.settings import RunSettings
 
 DAEMON = "nvidia-cuda-mps-control"
+KEEPER = 'while read -r line; do :; done; echo quit | "$0"; rm -rf "$1"'
+"""Ends the service when its own input ends: with the context, or where this process is killed. The
+service itself waits until the runs have let go of the GPU."""
 WORKERS = 4
 """Runs at once under the service: more of them did not raise the total on an H200."""
 GAIN = 1.5
@@ -54,7 +57,7 @@ def shared_gpu(workers: int = 0) -> Iterator[Sharing]:
     if shutil.which(DAEMON) is None:
         yield _without_service(workers, f"there is no {DAEMON}")
         return
-    with tempfile.TemporaryDirectory(prefix="rda-mps-") as folder:
+    with tempfile.TemporaryDirectory(prefix="rda-mps-", ignore_cleanup_errors=True) as folder:
         names = {"CUDA_MPS_PIPE_DIRECTORY": "pipe", "CUDA_MPS_LOG_DIRECTORY": "log"}
         places = {variable: str(Path(folder, name)) for variable, name in names.items()}
         for place in places.values():
@@ -64,12 +67,18 @@ def shared_gpu(workers: int = 0) -> Iterator[Sharing]:
         if started.returncode:
             yield _without_service(workers, f"{DAEMON} did not start")
             return
+        keeper = subprocess.Popen(
+            ["/bin/sh", "-c", KEEPER, DAEMON, folder],
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,  # Ctrl-C ends the runs first
+        )
         try:
             yield _with_service(workers, places)
         finally:
-            subprocess.run(
-                [DAEMON], input="quit\n", env=environment, capture_output=True, text=True
-            )
+            keeper.communicate()
 
 
 def _with_service(workers: int, environment: dict[str, str]) -> Sharing:

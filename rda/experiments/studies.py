@@ -9,6 +9,18 @@ from rda.experiments.protocol import STUDIES, Study, Variant
 
 
 @dataclass(frozen=True)
+class Distance:
+    """How far numbers are from the published ones, as a factor: the geometric mean over units."""
+
+    factor: float
+    beyond: bool
+    """It is at least so far: here or there a unit did not reach its goal, so it may need more."""
+
+    def __str__(self) -> str:
+        return f"{'> ' if self.beyond else ''}{self.factor:.2f} x"
+
+
+@dataclass(frozen=True)
 class Reading:
     """One variant: its cells beside the published numbers, and those of the chosen settings."""
 
@@ -18,13 +30,13 @@ class Reading:
     chosen: tuple[Cell, ...]
 
     @property
-    def distance(self) -> float | None:
-        """How far it is from the paper, as a factor: the mean over the units that have been run of
-        |log(ours/theirs)|. None where all runs of a unit died."""
+    def distance(self) -> Distance | None:
+        """How far it is from the paper, over the units that have been run. None where all runs of
+        a unit died."""
         return _distance([cell for cell in self.cells if cell.outcomes])
 
     @property
-    def chosen_distance(self) -> float | None:
+    def chosen_distance(self) -> Distance | None:
         """The same for the chosen settings and the same units."""
         both = zip(self.cells, self.chosen, strict=True)
         return _distance([chosen for cell, chosen in both if cell.outcomes])
@@ -46,14 +58,14 @@ def _reading(evidence: Evidence, study: Study, variant: Variant) -> Reading:
     return Reading(variant.task, variant.label, cells, chosen)
 
 
-def _distance(cells: Sequence[Cell]) -> float | None:
-    """Cells where either side did not reach the goal count with the limit of steps. Fewer bits than
-    published are as good as the published ones."""
-    logs = []
+def _distance(cells: Sequence[Cell]) -> Distance | None:
+    """Cells where either side did not reach the goal count with the limit of steps."""
+    logs, beyond = [], False
     for cell in cells:
         if cell.median is None or cell.published is None:
             return None
-        ours = cell.limit if math.isinf(cell.median) else cell.median
-        far = math.log(ours / cell.published.value)
-        logs.append(max(far, 0.0) if cell.measure == "bits" else abs(far))
-    return math.exp(sum(logs) / len(logs)) if logs else None
+        unreached = math.isinf(cell.median)
+        ours = cell.limit if unreached else cell.median
+        logs.append(abs(math.log(ours / cell.published.value)))
+        beyond |= unreached != cell.published.beyond
+    return Distance(math.exp(sum(logs) / len(logs)), beyond) if logs else None

@@ -11,8 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from rda.experiments.plan import Planned, SecondsPerStep
-from rda.experiments.schedule import Working
-from rda.training.status import EXIT_CODES, INTERRUPTED, Status
+from rda.experiments.schedule import Ended, Working
 from rda.wording import clock_time
 
 SECONDS_BETWEEN_LINES = 20.0
@@ -68,23 +67,23 @@ class Board(LiveBoard):
         self._deadline = deadline
         self._ended = 0
 
-    def looked(self, working: Sequence[Working], waiting: int) -> None:
+    def looked(self, working: Sequence[Working], waiting: Sequence[Planned]) -> None:
         """Draw the table, or print a line where that is due."""
-        self._waiting = self._waiting[len(self._waiting) - waiting :] if waiting else []
+        self._waiting = list(waiting)
         now = time.monotonic()
         if self._console.is_terminal:
             self._show(self._progress(working, now), self._table(working))
         elif now - self._told_at >= SECONDS_BETWEEN_LINES:
             self._told_at = now
             steps = ", ".join(f"{one.run.name} {_step(one)}" for one in working)
-            self.say(f"{self._progress(working, now)}: {steps}")
+            self.say(f"{self._progress(working, now)}: {steps or 'waiting for other processes'}")
 
-    def ended(self, one: Working, status: Status | None) -> None:
+    def ended(self, one: Ended) -> None:
         """Print how a run has ended."""
-        if status is None or status.state in ("failed", "killed", "running"):
-            # Interrupted while it was starting, it has recorded nothing and lost nothing.
-            self.failed += one.process.returncode != EXIT_CODES[INTERRUPTED]
-            self.say(f"{one.run.name}: {one.said()}")
+        status = one.status
+        if status is None or status.state in ("failed", "killed"):
+            self.failed += one.failed
+            self.say(f"{one.run.name}: {one.said}")
             return
         self._ended += status.ended
         rate = ""

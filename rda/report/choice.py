@@ -13,9 +13,10 @@ from rda.report.chart import Chart, over_steps
 from rda.report.comparison import build_comparison
 from rda.report.figure import INK, MUTED, figure_style
 from rda.report.page import render, resource
-from rda.report.wording import count, duration, rate
+from rda.report.wording import count, duration, number, rate
 from rda.sequences.forecasting import Backtest
 from rda.training.record import Record
+from rda.wording import printable
 
 LEVELS = 4
 """Shades of a table of classes."""
@@ -44,6 +45,8 @@ class Scored(NamedTuple):
 
     name: str
     score: str
+    errors: Sequence[float]
+    """Of each column in its own unit, where several are forecast."""
     records: Sequence[Record]
     parameters: int
     kept_bytes: int
@@ -74,22 +77,29 @@ class Choice:
     environment: Mapping[str, str]
 
 
-def table(scored: Sequence[Scored], metric: str) -> tuple[tuple[str, ...], tuple[Row, ...]]:
-    """Columns and rows: score, size, learning rate, time."""
+def table(
+    scored: Sequence[Scored], metric: str, targets: Sequence[str]
+) -> tuple[tuple[str, ...], tuple[Row, ...]]:
+    """Columns and rows: score, errors of each target, size, learning rate, time."""
+    several = any(one.errors for one in scored)
     columns = (
-        f"test {'accuracy' if metric == 'accuracy' else 'error'}", "learning rate",
+        f"test {metric.replace('_', ' ')}",
+        *(f"error of {printable(name)}" for name in targets if several), "learning rate",
         "time of a run", "speed", "runs", "weights", "units", "memory",
     )  # fmt: skip
     colours = _colours([one for one in scored if one.records])
     rows = []
     for one in scored:
+        errors = [number(error) for error in one.errors]
         if not one.records:
-            rows.append(Row(one.name, "baseline", "", (one.score, *[""] * (len(columns) - 1))))
+            cells = (one.score, *errors)
+            empty = [""] * (len(columns) - len(cells))
+            rows.append(Row(one.name, "baseline", "", (*cells, *empty)))
             continue
         recipe = one.records[0].settings.recipe
         seconds = [record.status.seconds for record in one.records]
         cells = (
-            one.score, f"{recipe.learning_rate:g}", duration(sum(seconds) / len(seconds)),
+            one.score, *errors, f"{recipe.learning_rate:g}", duration(sum(seconds) / len(seconds)),
             f"{rate(one.speed)} steps/s" if one.speed else "",
             str(len(one.records)), count(one.parameters), str(recipe.hidden_size),
             f"{one.kept_bytes / 2**20:.3g} MB",

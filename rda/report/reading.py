@@ -6,12 +6,12 @@ reads each file once. A record that cannot be read never stops the report on the
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from rda.report.points import NO_POINTS, Clock, Points
 from rda.report.wording import shown
-from rda.tasks import Task
+from rda.tasks import Task, description
 from rda.training.record import MEAN, Record
 from rda.training.settings import RunSettings
 from rda.training.status import RecordError
@@ -104,6 +104,7 @@ def read_run(record: Record, last: int = 0) -> Run:
     if not last:
         record.verify()
     task, status = describe_task(record.settings), record.status
+    task = replace(task, metric=record.metric)
     names = dict.fromkeys((task.metric, "loss"))
     wanted = [f"{part}{name}" for part in ("", "validation_", MEAN) for name in names]
     step, seconds = status.step, status.seconds if 0 < status.seconds < math.inf else 0.0
@@ -171,7 +172,7 @@ def describe_task(settings: RunSettings) -> TaskFacts:
 
 def _description(task: Task) -> str:
     """The docstring, with the place in the paper where the task has one."""
-    text = printable(type(task).__doc__ or "")
+    text = printable(description(type(task)))
     return f"{text.rstrip('.')} ({task.reference})." if task.reference else text
 
 

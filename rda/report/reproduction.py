@@ -1,7 +1,7 @@
 """The paper beside our runs: everything that the page and the Markdown of `rda report` show."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from rda.experiments.lines import train_line
 from rda.experiments.paper import TABLES, Table
 from rda.experiments.plan import Planned
 from rda.experiments.protocol import RDAS, Study
-from rda.experiments.studies import Reading, all_readings
+from rda.experiments.studies import Distance, Reading, all_readings
 from rda.labels import RDA_LABELS
 from rda.report.colours import unit_colours
 from rda.report.curves import Curve, Panel, panel_of
@@ -47,6 +47,18 @@ class TableView:
     """What the missing runs would take, by the records; empty where none is missing."""
     characters_per_step: int
     """How much of a text a training step reads; 0 for a task that reads none."""
+
+    @property
+    def departures(self) -> list[str]:
+        """The settings in which its runs are not as section 6.1 says."""
+        own = (cell for cell in self.cells if cell.kind == "another recipe")
+        return list(dict.fromkeys(name for cell in own for name in cell.departures))
+
+    @property
+    def note(self) -> str:
+        """The same as a sentence; empty where there are none."""
+        told = ", ".join(self.departures).replace("_", " ")
+        return f"Not as section 6.1 says: {told}." if told else ""
 
 
 @dataclass(frozen=True)
@@ -96,16 +108,21 @@ class Reproduction:
 
     @property
     def headline(self) -> str:
-        """How much is reproduced, in one sentence."""
-        kinds = [cell.kind for cell in self.cells]
-        rest = f"{kinds.count('differs')} differ"
-        if "not run" in kinds:
-            rest += f" and {kinds.count('not run')} are not run"
-        return (
-            f"{kinds.count('reproduced')} of the {len(kinds)} numbers in Tables 1 to 7 are "
-            f"reproduced, {rest}. {len(self.claims)} claims: "
-            f"{tally(verdict for _, verdict in self.claims)}."
+        """How much is as published, in a few sentences. Numbers that were trained by another recipe
+        than the paper's are counted apart."""
+        own = [view for view in self.tables if view.departures]
+        kinds = [cell.kind for view in self.tables if view not in own for cell in view.cells]
+        words = ("better", "worse", "not run")
+        rest = "".join(f", {kinds.count(one)} are {one}" for one in words if one in kinds)
+        text = (
+            f"{kinds.count('as published')} of the {len(kinds)} numbers in "
+            f"{_numbered(view for view in self.tables if view not in own)} are as published{rest}"
         )
+        if own:
+            numbers = sum(len(view.cells) for view in own)
+            text += f"; the {numbers} of {_numbered(own)} were trained with a recipe of our own"
+        judged = tally(verdict for _, verdict in self.claims)
+        return f"{text}. {len(self.claims)} claims: {judged}."
 
     @property
     def short(self) -> list[str]:
@@ -116,6 +133,12 @@ class Reproduction:
             if missing:
                 lines.append(f"{view.title}: {'; '.join(missing)}. {view.cost}")
         return lines
+
+
+def _numbered(views: Iterable[TableView]) -> str:
+    """Tables that follow each other, in words."""
+    numbers = [view.table.number for view in views]
+    return f"Tables {numbers[0]} to {numbers[-1]}" if len(numbers) > 1 else f"Table {numbers[0]}"
 
 
 def build_reproduction(folder: Path) -> Reproduction:
@@ -259,6 +282,6 @@ def _last_start(folder: Path) -> dict[str, object]:
     return starts[-1] if starts else {}
 
 
-def factor(value: float | None) -> str:
+def factor(found: Distance | None) -> str:
     """A distance from the paper."""
-    return MISSING if value is None or math.isinf(value) else f"{value:.2f} x"
+    return MISSING if found is None else str(found)

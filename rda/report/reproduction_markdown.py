@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator
 
-from rda.experiments.claims import Judgement
+from rda.experiments.checks import Judgement
+from rda.experiments.claims import Claim, Verdict
 from rda.experiments.evidence import Cell
 from rda.labels import COMPARED
 from rda.report.markdown import escaped, table_row
@@ -25,25 +26,26 @@ def _lines(paper: Reproduction) -> Iterator[str]:
     for view in paper.tables:
         yield from (f"## {view.title}", "", escaped(view.table.caption), "")
         yield from _table(view.cells)
-        yield ""
+        yield from (("", view.note, "") if view.note else ("",))
     yield from ("## Claims", "", "| claim | where | verdict | evidence |", "|---|---|---|---|")
     for claim, verdict in paper.claims:
-        yield table_row(claim.text, claim.place, verdict.judgement, "; ".join(verdict.evidence))
+        yield table_row(claim.text, claim.place, verdict.told, "; ".join(verdict.evidence))
     for task, cells in paper.activations.items():
         yield from ("", f"## Section 6.2 on {task}", "", "| unit | steps to the goal | runs |")
         yield "|---|---:|---:|"
         for cell in cells:
             yield table_row(cell.unit, cell.text, f"{len(cell.outcomes)} of {cell.wanted}")
     yield from ("", "## Lemma 1", "")
-    yield "| unit | length | steps to learn it | highest log a |"
+    yield "| unit | length | steps to learn it | highest log a, seed 0 |"
     yield "|---|---:|---:|---:|"
     for row in paper.lemma:
         highest = "" if row.highest is None else f"{row.highest:.1f}"
         yield table_row(row.unit, str(row.length), row.cell.text, highest)
     yield from ("", "## What the paper leaves open", "")
     yield (
-        "A distance is the mean factor between a reading's numbers and the published ones (fewer "
-        "bits than published are none). Beside it, that of our settings for the same units."
+        "A distance is the geometric mean of the factors between a reading's numbers and the "
+        "published ones; with >, it is larger, because a unit did not reach its goal, here or "
+        "there. Beside it, that of our settings for the same units."
     )
     yield from ("", "| task | settings | ours | distance | of our settings |")
     yield "|---|---|---|---:|---:|"
@@ -81,16 +83,28 @@ def _results(paper: Reproduction) -> Iterator[str]:
         found = [(claim, one) for claim, one in paper.claims if one.judgement == judgement]
         if found:
             yield from ("", heading, "")
-            for claim, verdict in found:
-                against = "; ".join(verdict.against)
-                said = f"{claim.text.rstrip('.')} ({claim.place}). Against it: {against}."
-                yield f"- {escaped(said)}"
+            yield from (_told(claim, verdict) for claim, verdict in found)
+
+
+def _told(claim: Claim, verdict: Verdict) -> str:
+    """A claim, and what stands against it where it is contradicted."""
+    told = f"{claim.text.rstrip('.')} ({claim.place})."
+    if verdict.as_printed is not None:
+        told += f" {verdict.told[0].upper()}{verdict.told[1:]}."
+    if verdict.judgement in _WITH_EVIDENCE:
+        told += f" Evidence: {'; '.join(verdict.against)}."
+    return f"- {escaped(told)}"
 
 
 _HEADINGS: dict[Judgement, str] = {
-    "not confirmed": "What the paper says and our runs do not confirm:",
+    "contradicted": "What the paper says and our runs contradict:",
+    "judged twice": "What is judged twice, because our unit is computed otherwise than printed:",
     "partly": "What they confirm in part:",
+    "undecided": "What they leave undecided:",
+    "another recipe": "What they cannot judge, because they were trained with another "
+    "recipe than the paper's:",
 }
+_WITH_EVIDENCE = ("contradicted", "judged twice")
 
 
 def _beside(cell: Cell) -> str:

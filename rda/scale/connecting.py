@@ -2,17 +2,21 @@
 
 import logging
 import os
+import secrets
 import socket
 import tempfile
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from rda.options import LOCAL, ON_A_NODE
 
+OLDEST = (2, 52)
+"""The first Ray that asks for a token: whoever reaches an older one runs code on its nodes."""
 SECONDS_TO_ANSWER = 10.0
 ATTEMPTS = 3
 """The head starts a process for each program that connects, which a busy machine may not manage in
@@ -43,13 +47,23 @@ def connected(address: str) -> Iterator[ModuleType]:
         os.environ.setdefault(name, value)
     import ray
 
+    if tuple(map(int, ray.__version__.split(".")[:2])) < OLDEST:
+        oldest = ".".join(map(str, OLDEST))
+        raise ClusterError(
+            f"Ray {ray.__version__} lets in everybody who can reach it: rda needs Ray {oldest} or "
+            "newer, which asks for a token"
+        )
     if ray.is_initialized():
         yield ray
         return
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
     if address == LOCAL:
-        with tempfile.TemporaryDirectory(prefix="rda-ray-", ignore_cleanup_errors=True) as folder:
-            _started(ray, folder, quiet)
+        with (
+            tempfile.TemporaryDirectory(prefix="rda-ray-", ignore_cleanup_errors=True) as folder,
+            _for_us_alone(ray),
+        ):
+            # Ray lets all users write in its folder, so that has a parent which none may enter.
+            _started(ray, Path(folder, "ray"), quiet)
             try:
                 yield ray
             finally:
@@ -70,13 +84,44 @@ def connected(address: str) -> Iterator[ModuleType]:
         ray.shutdown()
 
 
-def _started(ray: ModuleType, folder: str, quiet: dict[str, Any]) -> None:
+@contextmanager
+def _for_us_alone(ray: ModuleType) -> Iterator[None]:
+    """A Ray that starts now asks for a token of ours and listens on the loopback alone.
+
+    It takes 127.0.0.1 for an address of other machines and replaces it, unless it was told, as it
+    tells itself on macOS, that there are no other machines.
+    """
+    from ray._private import ray_constants
+
+    before = {name: os.environ.get(name) for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN")}
+    os.environ.update(RAY_AUTH_MODE="token", RAY_AUTH_TOKEN=_token())
+    ray._raylet.Config.initialize("")  # it may have read the environment before
+    reaches_out = ray_constants.ENABLE_RAY_CLUSTER
+    ray_constants.ENABLE_RAY_CLUSTER = False
+    try:
+        yield
+    finally:
+        ray_constants.ENABLE_RAY_CLUSTER = reaches_out
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+@cache
+def _token() -> str:
+    """The same each time: Ray reads it once in a process."""
+    return os.environ.get("RAY_AUTH_TOKEN") or secrets.token_hex(32)
+
+
+def _started(ray: ModuleType, folder: Path, quiet: dict[str, Any]) -> None:
     try:
         ray.init(
             address="local",
             include_dashboard=False,
             object_store_memory=OBJECT_STORE_BYTES,
-            _temp_dir=str(Path(folder)),
+            _temp_dir=str(folder),
             **quiet,
         )
     except Exception as error:

@@ -137,10 +137,7 @@ class Fleet:
         try:
             done, _ = self._ray.wait(list(waiting), num_returns=len(waiting), timeout=seconds)
         except Exception as error:
-            raise ClusterError(
-                f"the cluster does not answer any more ({_reason(error)}): every run is saved up "
-                "to its last checkpoint, and the same command goes on from there when it is back"
-            ) from error
+            raise _lost(f"the cluster does not answer any more ({_reason(error)})") from error
         for task in done:
             run = waiting[task]
             run.outcome = self._outcome(run)
@@ -156,6 +153,8 @@ class Fleet:
             outcome: Outcome = self._ray.get(run.task)
         except self._ray.exceptions.TaskCancelledError:
             return Outcome(run.name, "")
+        except self._ray.exceptions.LocalRayletDiedError as error:
+            raise _lost("the node of Ray on this machine has died") from error
         except Exception as error:
             return Outcome(run.name, "", error=_reason(error))
         return outcome
@@ -206,6 +205,13 @@ def bring_home(run: Followed) -> None:
         store.download(folder)
     finally:
         lock.release()
+
+
+def _lost(what: str) -> ClusterError:
+    return ClusterError(
+        f"{what}: every run is saved up to its last checkpoint, and the same command goes on from "
+        "there when Ray is back"
+    )
 
 
 def _reason(error: Exception) -> str:

@@ -14,6 +14,7 @@ import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ import fsspec
 
 from rda.files import write_atomically
 from rda.training.manifest import MANIFEST
-from rda.training.record import CHECKPOINTS, SETTINGS, STATUS
+from rda.training.record import CHECKPOINTS, SETTINGS, STATUS, write_status
 from rda.training.status import RUNNING, RecordError, Status, status_from
 
 SECONDS_BETWEEN_UPLOADS = 2.0
@@ -83,6 +84,15 @@ class RunStore:
             target.parent.mkdir(parents=True, exist_ok=True)
             with suppress(FileNotFoundError):  # an older checkpoint that is removed just now
                 write_atomically(target, self._read(name))
+        if not any(name.startswith(CHECKPOINTS) and name.endswith(".sha256") for name in names):
+            self._forget_checkpoint(folder)
+
+    def _forget_checkpoint(self, folder: Path) -> None:
+        """Let an unfinished run begin again: a node that died uploaded a status, and not yet the
+        checkpoint of which that tells."""
+        status = self.status()
+        if status is not None and not status.ended:
+            write_status(folder, replace(status, saved_step=None))
 
     def claim(self) -> str:
         """Make this process the one that may write."""

@@ -2,17 +2,16 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rda.sequences.dataset import Counts, Numbers, SequencesError, text_of
+from rda.sequences.found import NAMES_ALONE, Found
+from rda.sequences.moments import MISSING, is_moment, moments, moments_of_words
 from rda.sequences.roles import Roles
 
-MISSING = frozenset({"", "na", "nan", "n/a", "null", "none", "?"})
-"""Cells that say that there is no value, in small letters."""
 SECONDS = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
 
 
@@ -24,6 +23,17 @@ class Column:
     """Numbers, or indices into `words`; NaN where missing."""
     words: tuple[str, ...] = ()
     """Empty for a column of numbers; sorted."""
+    are_moments: bool = False
+    """Whether the numbers are dates or times, in seconds since 1970."""
+
+    def as_moments(self) -> Numbers | None:
+        """Seconds since 1970; None where the column does not hold dates."""
+        if self.are_moments:
+            return self.values
+        if not self.words or not all(map(is_moment, self.words)):
+            return None
+        seconds = np.append(moments_of_words(self.words), np.nan)
+        return seconds[np.where(np.isnan(self.values), -1, self.values).astype(np.int64)]
 
 
 @dataclass(frozen=True)
@@ -41,6 +51,12 @@ class Table:
     """Whether somebody named the columns that are inputs."""
     notes: tuple[str, ...] = ()
     """What was unusual in the files, in sentences."""
+    header: tuple[str, ...] = ()
+    """All columns that there are, in their order."""
+    headless: bool = False
+    """Whether the files have no names of columns."""
+    found: Found = NAMES_ALONE
+    """What columns are for that nobody named."""
 
 
 class ColumnBuilder:
@@ -83,6 +99,8 @@ class ColumnBuilder:
         ValueError where rows are missing."""
         if self._filled != len(self._values):
             raise ValueError("there are fewer rows than there should be")
+        if self.kind == "moments":
+            return Column(self._values, are_moments=True)
         return with_sorted_words(self._values, tuple(self._index))
 
 
@@ -141,21 +159,6 @@ def numbers(cells: Sequence[str]) -> Numbers:
         return np.array(found, dtype=np.float64)
 
 
-def moments(cells: Sequence[str]) -> Numbers:
-    """Dates and times as seconds since 1970; a ValueError where a cell is none."""
-    return np.array([_moment(cell.strip()) for cell in cells], dtype=np.float64)
-
-
-def _moment(cell: str) -> float:
-    if cell.lower() in MISSING:
-        return float("nan")
-    found = datetime.fromisoformat(cell)
-    # A date without a zone is taken as it stands: only differences between rows matter.
-    return (found.replace(tzinfo=None) - datetime(1970, 1, 1)).total_seconds() - (
-        offset.total_seconds() if (offset := found.utcoffset()) else 0.0
-    )
-
-
 def taken_for_words(name: str, column: Column) -> str:
     """A sentence where words look as if they were meant for numbers."""
     if not column.words:
@@ -172,7 +175,7 @@ def taken_for_words(name: str, column: Column) -> str:
 
 def stray_word(column: Column) -> str:
     """A word of a column that is not a date or a number either, or else any; none of numbers."""
-    plain = (word for word in column.words if not _is_number(word) and not _fit(moments, (word,)))
+    plain = (word for word in column.words if not _is_number(word) and not is_moment(word))
     return next(plain, "".join(column.words[:1]))
 
 
@@ -199,7 +202,7 @@ def column_of(values: NDArray[Any], name: str, is_name: bool = False) -> Column:
         with np.errstate(over="ignore"):
             return Column(values.astype(np.float64))
     if kind in "Mm":
-        return Column(_seconds(values))
+        return Column(_seconds(values), are_moments=kind == "M")
     if kind in "cV":
         raise SequencesError(f"column {name} holds {values.dtype}, and not numbers or words")
     listed = values.tolist()

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rda.sequences.extremes import tame
+from rda.sequences.found import NAMES_ALONE, Found
 from rda.wording import printable
 
 Numbers = NDArray[np.float64]
@@ -78,6 +79,8 @@ class Sequences:
     """(sequences): those of one group stay in one part of a split."""
     notes: tuple[str, ...] = ()
     """What was found in the data and how it was dealt with, in sentences."""
+    found: Found = NAMES_ALONE
+    """What the columns of a table are for that nobody named."""
 
     def __post_init__(self) -> None:
         if not len(self.lengths):

@@ -1,5 +1,7 @@
 """What was understood of sequences, in sentences: shown before anything is trained."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from rda.sequences.dataset import Numbers, Sequences, Target
@@ -23,16 +25,21 @@ PROBLEMS = {
 
 
 def describe(
-    sequences: Sequences, divided: Divided, problem: str, preparation: Preparation
+    sequences: Sequences,
+    divided: Divided,
+    problem: str,
+    preparation: Preparation,
+    forecast: Sequence[str] = (),
 ) -> list[str]:
-    """A line on the sequences, the problem and the parts, and one on whatever is unusual."""
+    """A line on the sequences, the problem and the parts, and one on whatever is unusual; of a
+    forecast, also which columns it is of."""
     low, high = int(sequences.lengths.min()), int(sequences.lengths.max())
     lengths = f"{low:,}" if low == high else f"{low:,} to {high:,}"
     names = [channel.name for channel in sequences.channels]
     inputs = counted(len(names), "column")
     lines = [
         f"{counted(len(sequences), 'sequence')} of {lengths} steps, {inputs}: {_listed(names)}",
-        f"to be learned: {PROBLEMS[problem]}{_of_target(sequences.target, problem)}",
+        f"to be learned: {PROBLEMS[problem]}{_of_target(sequences.target, problem, forecast)}",
         _of_parts(divided, problem),
         *sequences.notes,
         *_missing(sequences, preparation),
@@ -44,13 +51,15 @@ def describe(
     return [printable(line) for line in lines]
 
 
-def _listed(names: list[str]) -> str:
+def _listed(names: Sequence[str]) -> str:
     more = len(names) - SHOWN
     return ", ".join(names[:SHOWN]) + (f" and {more:,} more" if more > 0 else "")
 
 
-def _of_target(target: Target | None, problem: str) -> str:
-    if target is None or problem == "forecast":
+def _of_target(target: Target | None, problem: str, forecast: Sequence[str]) -> str:
+    if problem == "forecast":
+        return f" of {_listed(forecast)}"
+    if target is None:
         return ""
     if not target.classes:
         known = target.values[np.isfinite(target.values)]

@@ -1,5 +1,7 @@
 """Tables of Parquet files, some rows at a time, and only the columns that have a role."""
 
+from collections.abc import Iterator
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -34,8 +36,7 @@ def read_parquet(paths: list[Path], roles: Roles) -> Table:
                 found = understood(first, roles, len(paths) > 1)
             if schema.names != first:
                 raise SequencesError(f"{path} has other columns than {paths[0]}")
-            for name in found.columns:
-                kind = _kind(schema.field(name).type, name in found.names_only, name)
+            for name, kind in _kinds(schema, found):
                 before = kinds.get(name, "nothing")
                 if "nothing" not in (kind, before) and kind != before:
                     raise SequencesError(f"{name} holds {before} in {paths[0]}, {kind} in {path}")
@@ -56,7 +57,8 @@ def read_parquet(paths: list[Path], roles: Roles) -> Table:
     with as_one_line(paths[0], "Parquet"):
         columns = {name: builder.finish() for name, builder in builders.items()}
     files = np.repeat(np.arange(len(paths)), rows).astype(np.int64)
-    return Table(columns, files, names_of(paths), found, bool(roles.features))
+    given, header = bool(roles.features), tuple(first or ())
+    return Table(columns, files, names_of(paths), found, given, header=header)
 
 
 def _names(schema: Any, path: Path) -> list[str]:
@@ -64,6 +66,14 @@ def _names(schema: Any, path: Path) -> list[str]:
     if len(set(names)) < len(names):
         raise SequencesError(f"{path} has two columns with one name")
     return names
+
+
+def _kinds(schema: Any, roles: Roles) -> Iterator[tuple[str, str]]:
+    """What each column that is read holds."""
+    for name in roles.columns:
+        # Nobody asked for a column that is only looked at.
+        with suppress(SequencesError) if name in roles.looked_at else nullcontext():
+            yield name, _kind(schema.field(name).type, name in roles.names_only, name)
 
 
 def _kind(type: Any, is_name: bool, name: str) -> str:
@@ -78,7 +88,8 @@ def _kind(type: Any, is_name: bool, name: str) -> str:
     textual = (types.is_string, types.is_large_string, types.is_string_view, types.is_boolean)
     binary = (types.is_binary, types.is_large_binary, types.is_fixed_size_binary)
     if any(is_one(type) for is_one in numeric) and not types.is_interval(type):
-        return "words" if is_name else "numbers"
+        is_moment = types.is_timestamp(type) or types.is_date(type)
+        return "words" if is_name else "moments" if is_moment else "numbers"
     if any(is_one(type) for is_one in (*textual, *binary)):
         return "words"
     raise SequencesError(

@@ -81,13 +81,37 @@ class Preparation:
 
     @staticmethod
     def from_facts(facts: Mapping[str, Any]) -> "Preparation":
-        """The inverse of `to_facts`."""
-        return Preparation(
-            tuple(Channel(name, tuple(words)) for name, words in facts["channels"]),
-            tuple(map(float, facts["means"])),
-            tuple(map(float, facts["deviations"])),
+        """The inverse of `to_facts`; a ValueError, TypeError or KeyError for anything else."""
+        found = Preparation(
+            tuple(
+                Channel(words_from([name])[0], words_from(rest)) for name, rest in facts["channels"]
+            ),
+            numbers_from(facts["means"]),
+            numbers_from(facts["deviations"]),
             tuple(map(bool, facts["masked"])),
         )
+        if {len(found.channels)} != {len(found.means), len(found.deviations), len(found.masked)}:
+            raise ValueError("not as many numbers as channels")
+        return found
+
+
+def words_from(given: Any) -> tuple[str, ...]:
+    """The words of a list in a file; a ValueError for anything else."""
+    if not isinstance(given, list) or not all(isinstance(word, str) for word in given):
+        raise ValueError("not a list of words")
+    return tuple(given)
+
+
+def numbers_from(given: Any) -> tuple[float, ...]:
+    """The numbers of a list in a file; a ValueError for anything else."""
+    if not isinstance(given, list) or not all(
+        isinstance(number, int | float) and not isinstance(number, bool) for number in given
+    ):
+        raise ValueError("not a list of numbers")
+    try:
+        return tuple(map(float, given))
+    except OverflowError as error:
+        raise ValueError("a number is too large") from error
 
 
 def prepared_for(sequences: Sequences) -> Preparation:
@@ -113,7 +137,7 @@ def prepared_for(sequences: Sequences) -> Preparation:
 def standards(values: Numbers) -> tuple[float, float]:
     """Mean and standard deviation; a deviation of 1 where all values are the same."""
     # A power of two rounds nothing, and squares of what it leaves do not overflow.
-    scale = 2.0 ** (np.frexp(np.abs(values).max(initial=0.0))[1] - 1)
+    scale = float(2.0 ** (np.frexp(np.abs(values).max(initial=0.0))[1] - 1))
     first = values[0] / scale
     rest = values / scale - first  # exactly 0 where all are the same
     deviation = float(rest.std()) * scale

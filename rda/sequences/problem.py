@@ -20,6 +20,11 @@ def problem_of(sequences: Sequences, asked: str) -> str:
     if target is None:
         if asked in ("auto", "forecast"):
             return "forecast"
+        if sequences.found.forecast:
+            raise SequencesError(
+                f"no column is left as an input from which {sequences.found.forecast} could be "
+                f"learned as the problem {asked}: it can be forecast"
+            )
         raise SequencesError(
             f"there is no target: name its column with target to learn a {asked}, or forecast"
         )

@@ -1,8 +1,9 @@
 """Files, arrays and frames as sequences."""
 
 import glob
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 
 from rda.names import unknown_name
 from rda.sequences.array_files import ARRAYS, read_arrays
+from rda.sequences.columns import Table
 from rda.sequences.dataset import (
     Sequences,
     SequencesError,
@@ -21,8 +23,10 @@ from rda.sequences.dataset import (
 )
 from rda.sequences.extremes import without_infinities
 from rda.sequences.parquet_files import read_parquet
+from rda.sequences.recognising import recognised
 from rda.sequences.roles import Roles
 from rda.sequences.rows import from_table
+from rda.sequences.series_a_row import from_series_a_row, has_series_a_row
 from rda.sequences.tables import from_frame, read_csv, read_csv_in_parts
 from rda.sequences.ts_files import read_ts
 
@@ -50,7 +54,7 @@ def read(data: Any, roles: Roles = UNTOLD, *, encoding: str = "utf-8") -> Sequen
         if isinstance(data, Mapping):
             found = from_mapping(data)
         elif hasattr(data, "columns"):
-            found = from_table(from_frame(data, roles))
+            found = _of_table(partial(from_frame, data), roles)
         else:
             found = _read_files(paths_of(data), roles, encoding)
     except MemoryError:
@@ -66,7 +70,8 @@ def read_in_parts(
     """As `read`, some sequences at a time where the data is a table of text."""
     if isinstance(data, str | Path):
         paths = paths_of(data)
-        if {_kind(path) for path in paths} == {"table"}:
+        in_rows = roles.found is not None and roles.found.series_a_row
+        if {_kind(path) for path in paths} == {"table"} and not in_rows:
             for table in read_csv_in_parts(paths, encoding, roles):
                 found = from_table(table)
                 _check_text(found)
@@ -93,14 +98,31 @@ def _read_files(paths: list[Path], roles: Roles, encoding: str) -> Sequences:
         raise SequencesError(f"the files are of several kinds: {', '.join(sorted(kinds))}")
     kind = kinds.pop()
     if kind == "table":
-        return from_table(read_csv(paths, encoding, roles))
+        return _of_table(partial(read_csv, paths, encoding), roles)
     if kind == "parquet":
-        return from_table(read_parquet(paths, roles))
+        return _of_table(partial(read_parquet, paths), roles)
     if kind == "ts":
         return read_ts(paths, encoding)
     if len(paths) > 1:
         raise SequencesError(f"one .npz file holds all sequences, got {len(paths)}")
     return from_mapping(read_arrays(paths[0]))
+
+
+def _of_table(read_with: Callable[[Roles], Table], roles: Roles) -> Sequences:
+    """Sequences from a table, with what its values tell where they were not yet looked at."""
+    if roles.found is not None and roles.found.series_a_row:
+        return from_series_a_row(read_with(Roles(found=roles.found)))
+    table = read_with(roles)
+    if roles.found is not None:
+        return from_table(table)
+    if roles == Roles(forecast=roles.forecast) and has_series_a_row(table):
+        return from_series_a_row(table)
+    table = recognised(table, roles)
+    name = table.found.sequence
+    if name and not table.columns[name].words:  # 01 and 1 are two names
+        again = Roles(sequence=name, features=table.roles.features[:1], found=table.found)
+        table = replace(table, columns={**table.columns, name: read_with(again).columns[name]})
+    return from_table(table)
 
 
 def _kind(path: Path) -> str:

@@ -42,7 +42,7 @@ def from_table(table: Table) -> Sequences:
     for i, name in enumerate(names):
         values[:, i] = without_infinities(tame(columns[name].values))[order]
     notes = [*table.notes, *notes, *more_notes]
-    return Sequences(values, lengths, channels, ids, target, groups, tuple(notes))
+    return Sequences(values, lengths, channels, ids, target, groups, tuple(notes), table.found)
 
 
 def _inputs(
@@ -91,9 +91,11 @@ def _order(table: Table, roles: Roles, code: Counts) -> tuple[Counts, list[str]]
     """Rows by sequence and time, and what was not so in the file."""
     if not roles.time:
         return np.argsort(code, kind="stable").astype(np.int64), []
-    time, notes = table.columns[roles.time].values, []
+    column, notes = table.columns[roles.time], []
+    moments = column.as_moments()
+    time = column.values if moments is None else moments
     _check_known(time, roles.time, "which orders the steps")
-    if stray := stray_word(table.columns[roles.time]):
+    if moments is None and (stray := stray_word(column)):
         raise SequencesError(
             f"{roles.time} should order the steps with numbers, or with dates such as 2020-01-31, "
             f"and holds {stray!r}: name another column with time, or ignore {roles.time} to keep "

@@ -55,9 +55,8 @@ def split(sequences: Sequences, how: How, shares: Shares, seed: int = 0) -> Part
     """
     count = len(sequences)
     if count < len(shares.parts):
-        hint = (
-            "; does a column tell several apart? Give its name as --sequence" if count == 1 else ""
-        )
+        hint = "; name a column that tells several apart with --sequence, or forecast this one"
+        hint = f"{hint} with --problem forecast" if count == 1 else ""
         raise SequencesError(
             f"{WORDS[len(shares.parts)]} sequences or more can be split to "
             f"{' and '.join(shares.parts)}, got {count}{hint}"

@@ -3,7 +3,7 @@
 import csv
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -13,7 +13,9 @@ import numpy as np
 
 from rda.sequences.columns import Column, ColumnBuilder, KindOfColumn, Table, column_of, numbers
 from rda.sequences.dataset import SequencesError
+from rda.sequences.found import NAMES_ALONE
 from rda.sequences.memory import require, require_rows
+from rda.sequences.moments import MISSING, is_moment
 from rda.sequences.roles import Roles, understood
 from rda.sequences.text_files import Lines, opened
 
@@ -36,6 +38,8 @@ class _Survey:
     rows: list[int] = field(default_factory=list)
     """Of each file."""
     notes: list[str] = field(default_factory=list)
+    header: tuple[str, ...] = ()
+    headless: bool = False
     seen: set[str] = field(default_factory=set)
     """Names of sequences, and the last of them."""
     last: str = ""
@@ -65,7 +69,7 @@ def read_csv(paths: list[Path], encoding: str, roles: Roles) -> Table:
     try:
         for path in paths:
             with opened(path, encoding) as lines:
-                for block in _Rows(path, lines).blocks(found):
+                for block in _Rows(path, lines, roles).blocks(found):
                     for name, cells in block.items():
                         builders[name].add(cells)
                     # Words that are all different take more memory than their rows.
@@ -76,8 +80,10 @@ def read_csv(paths: list[Path], encoding: str, roles: Roles) -> Table:
     except (ValueError, KeyError, OverflowError) as error:
         raise SequencesError(f"{path} has changed while it was read: {error}") from error
     files = np.repeat(np.arange(len(paths)), survey.rows).astype(np.int64)
-    notes = tuple(survey.notes)
-    return Table(columns, files, names_of(paths), found, bool(roles.features), notes)
+    return Table(
+        columns, files, names_of(paths), found, bool(roles.features), tuple(survey.notes),
+        survey.header, survey.headless,
+    )  # fmt: skip
 
 
 def read_csv_in_parts(paths: list[Path], encoding: str, roles: Roles) -> Iterator[Table]:
@@ -107,7 +113,7 @@ def read_csv_in_parts(paths: list[Path], encoding: str, roles: Roles) -> Iterato
 
     for number, path in enumerate(paths):
         with opened(path, encoding) as lines:
-            for block in _Rows(path, lines).blocks(found):
+            for block in _Rows(path, lines, roles).blocks(found):
                 for name, cells in block.items():
                     waiting[name] += cells
                 files += [number] * (len(next(iter(waiting.values()))) - len(files))
@@ -132,12 +138,12 @@ def _surveyed(paths: list[Path], encoding: str, roles: Roles, whole: bool = True
     total, bytes_read, rows = max(sum(sizes), 1), 0, 0
     for size, path in zip(sizes, paths, strict=True):
         with opened(path, encoding) as lines:
-            table = _Rows(path, lines)
+            table = _Rows(path, lines, roles)
             if survey is None:
                 first = table.names
                 found = understood(first, roles, len(paths) > 1)
                 kinds = {name: KindOfColumn(name in found.names_only) for name in found.columns}
-                survey = _Survey(found, kinds)
+                survey = _Survey(found, kinds, header=tuple(first), headless=table.headless)
             elif table.names != first:
                 raise SequencesError(f"{path} has other columns than {paths[0]}")
             if table.note:
@@ -177,7 +183,7 @@ def names_of(paths: list[Path]) -> tuple[str, ...]:
 class _Rows:
     """The rows of one file of text."""
 
-    def __init__(self, path: Path, lines: Lines) -> None:
+    def __init__(self, path: Path, lines: Lines, roles: Roles) -> None:
         self.path, self._lines = path, lines
         self.rows = 0
         """How many were read."""
@@ -185,10 +191,12 @@ class _Rows:
         head = self._start()
         if len(head) > MOST_COLUMNS:
             raise SequencesError(f"{path} has {len(head):,} columns, more than {MOST_COLUMNS:,}")
-        self._waiting = [] if _is_header(head) else [head]
-        if self._waiting:
+        self.headless = not _is_header(head, roles.found != NAMES_ALONE)
+        """Whether the first row holds no names of columns."""
+        self._waiting = [head] if self.headless else []
+        if self.headless:
             head = [""] * len(head)
-            self.note = f"the first row of {path} holds numbers: it is a step, not names of columns"
+            self.note = f"the first row of {path} holds values: it is a step, not names of columns"
         self.names = [cell.strip() or f"column {i + 1}" for i, cell in enumerate(head)]
         twice = [name for name, count in Counter(self.names).items() if count > 1]
         if twice:
@@ -251,30 +259,57 @@ class _Rows:
         return {name: columns[i] for name, i in wanted.items()}
 
 
-def _is_header(cells: list[str]) -> bool:
-    """Whether the first row has names: not only numbers, or 0, 1, 2, ..., which frames without
-    names write."""
+def _is_header(cells: list[str], by_values: bool) -> bool:
+    """Whether the first row has names: not only numbers and dates; or 0, 1, 2, ..., which frames
+    without names write; or whole numbers that grow, after an empty cell for the frame's index."""
+    values = [cell for cell in map(str.strip, cells) if cell.lower() not in MISSING]
+    dates = [cell for cell in values if by_values and is_moment(cell) and not _are_numbers([cell])]
+    if not _are_numbers([cell for cell in values if cell not in dates]):
+        return True
+    if dates and len(dates) == len(values):  # a column for each date
+        return len(values) > 1 or not cells[0].strip()
+    index = by_values and len(cells) > 1 and not cells[0].strip()
+    names = [cell.strip() for cell in cells[index:]]
+    if names == [str(i) for i in range(len(names))]:
+        return index or len(cells) > 2
+    grow = index and len(names) > 1 and all(map(str.isdecimal, names))
+    return not any(map(str.strip, cells)) or (grow and names == sorted(set(names), key=int))
+
+
+def _are_numbers(cells: Sequence[str]) -> bool:
     try:
         numbers(cells)
     except ValueError:
-        return True
-    counted = [str(i) for i in range(len(cells))]
-    return not any(cell.strip() for cell in cells) or (len(cells) > 2 and cells == counted)
+        return False
+    return True
 
 
 def from_frame(frame: Any, roles: Roles) -> Table:
     """A frame of pandas or polars."""
-    names = [str(name) for name in frame.columns]
-    if len(set(names)) < len(names):
+    there = {str(name): name for name in frame.columns}
+    if len(there) < len(frame.columns):
         raise SequencesError("the frame has two columns with one name")
-    if not names or not len(frame):
+    if not there or not len(frame):
         raise SequencesError("the frame is empty")
+    dates = _dates_of_rows(frame, roles)
+    names = [name for name in dates if name not in there] + list(there)
     found = understood(names, roles, one_a_file=False)
     columns: dict[str, Column] = {}
-    wanted = set(found.columns)
-    for original, name in zip(frame.columns, names, strict=True):
-        if name in wanted:
-            values = np.asarray(frame[original].to_numpy())
-            columns[name] = column_of(values, name, name in found.names_only)
+    for name in found.columns:
+        values = frame[there[name]].to_numpy() if name in there else dates[name]
+        # Nobody asked for a column that is only looked at.
+        with suppress(SequencesError) if name in found.looked_at else nullcontext():
+            columns[name] = column_of(np.asarray(values), name, name in found.names_only)
     files = np.zeros(len(frame), dtype=np.int64)
-    return Table(columns, files, ("frame",), found, bool(roles.features))
+    given = bool(roles.features)
+    return Table(columns, files, ("frame",), found, given, header=tuple(names))
+
+
+def _dates_of_rows(frame: Any, roles: Roles) -> dict[str, Any]:
+    """An index of dates as a column, by its name; none that a model was not trained with."""
+    index: Any = getattr(frame, "index", None)
+    if not str(getattr(index, "dtype", "")).startswith(("datetime64", "period")):
+        return {}
+    name = "index" if index.name is None else str(index.name)
+    known = roles.found is None or name in (roles.found.time, roles.time)
+    return {name: index.values} if known else {}

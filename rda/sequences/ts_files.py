@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from rda.sequences.columns import MISSING, numbers
+from rda.sequences.columns import numbers
 from rda.sequences.dataset import (
     Channel,
     Numbers,
@@ -18,6 +18,7 @@ from rda.sequences.dataset import (
 )
 from rda.sequences.extremes import without_infinities
 from rda.sequences.memory import require, require_rows
+from rda.sequences.moments import MISSING
 from rda.sequences.text_files import Lines, opened
 
 BYTES_A_VALUE = 16

@@ -9,7 +9,9 @@ from numpy.typing import NDArray
 
 from rda.sequences.dataset import Channel, Numbers, Sequences, SequencesError
 from rda.sequences.forecasting import change_of, last_known, with_changes
-from rda.sequences.preparing import Preparation
+from rda.sequences.found import NAMES_ALONE, Found
+from rda.sequences.preparing import Preparation, numbers_from, words_from
+from rda.settings import SCALED_ERROR
 
 AT_EVERY_STEP = ("labels", "numbers", "forecast")
 
@@ -31,6 +33,8 @@ class Understanding:
     horizon: int = 1
     drifting: tuple[str, ...] = ()
     """The columns of a forecast whose level is read as a distance from a running mean."""
+    found: Found = NAMES_ALONE
+    """What the columns of the table were for that nobody named."""
 
     @property
     def every_step(self) -> bool:
@@ -41,6 +45,19 @@ class Understanding:
     def output_size(self) -> int:
         """Of a prediction: classes, or numbers."""
         return len(self.classes) or len(self.means)
+
+    @property
+    def metric(self) -> str:
+        """The name of the score."""
+        return "accuracy" if self.classes else SCALED_ERROR if self.scales.size else "error"
+
+    @property
+    def scales(self) -> Numbers:
+        """What an error of each column is divided by where several are forecast, because their
+        units may differ: the deviation of its change from one step to the next in the training
+        part. Empty where there is one target."""
+        several = self.problem == "forecast" and len(self.target) > 1
+        return np.array(self.deviations[: len(self.target)] if several else [])
 
     @property
     def channels(self) -> tuple[Channel, ...]:
@@ -101,20 +118,40 @@ class Understanding:
             "deviations": list(self.deviations),
             "horizon": self.horizon,
             "drifting": list(self.drifting),
+            **({} if self.found == NAMES_ALONE else {"found": self.found.to_facts()}),
         }
 
     @staticmethod
     def from_facts(facts: Mapping[str, Any]) -> "Understanding":
-        """The inverse of `to_facts`."""
-        return Understanding(
-            str(facts["problem"]),
+        """The inverse of `to_facts`; a ValueError, TypeError or KeyError for anything else."""
+        found = Understanding(
+            facts["problem"],
             Preparation.from_facts(facts["preparation"]),
-            tuple(facts["target"]),
-            tuple(facts["classes"]),
-            tuple(map(float, facts["means"])),
-            tuple(map(float, facts["deviations"])),
-            int(facts["horizon"]),
-            tuple(facts["drifting"]),
+            words_from(facts["target"]),
+            words_from(facts["classes"]),
+            numbers_from(facts["means"]),
+            numbers_from(facts["deviations"]),
+            facts["horizon"],
+            words_from(facts["drifting"]),
+            Found.from_facts(facts.get("found", {})),
+        )
+        if not found._is_consistent():
+            raise ValueError("parts that do not belong together")
+        return found
+
+    def _is_consistent(self) -> bool:
+        """Whether a file can have been written from this."""
+        forecasts = self.problem == "forecast"
+        answers = self.horizon * len(self.target) if forecasts else len(self.target)
+        known = {channel.name for channel in self.preparation.channels}
+        made = {change_of(name) for name in self.target}
+        return (
+            self.problem in ("label", "number", *AT_EVERY_STEP)
+            and type(self.horizon) is int
+            and len(self.means) == len(self.deviations)
+            and len(self.target) > 0
+            and (len(self.classes) > 0 or len(self.means) == answers)
+            and (not forecasts or (known >= {*self.target, *made} and not self.classes))
         )
 
 

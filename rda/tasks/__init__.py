@@ -4,7 +4,7 @@
 """
 
 from rda.settings import Goal, Limits, Recipe
-from rda.tasks.registry import TaskError, TaskWarning, all_tasks, find_task, register
+from rda.tasks.registry import TaskError, TaskWarning, all_tasks, description, find_task, register
 from rda.tasks.task import Batch, Part, Preset, Source, Task, bits
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "TaskWarning",
     "all_tasks",
     "bits",
+    "description",
     "find_task",
     "register",
 ]

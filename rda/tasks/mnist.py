@@ -47,7 +47,8 @@ class MNIST(Task):
 
     @classmethod
     def full(cls) -> Preset:
-        return Preset(cls(), Recipe(evaluate_every=500, precision="tf32"), Limits(steps=45_000))
+        recipe = Recipe(evaluate_every=500, precision="tf32")
+        return Preset(cls(), recipe, Limits(steps=45_000))  # where Appendix B's axis ends
 
     @classmethod
     def small(cls) -> Preset:
@@ -77,7 +78,8 @@ class PermutedMNIST(MNIST):
 
     @classmethod
     def full(cls) -> Preset:
-        return Preset(cls(), Recipe(evaluate_every=500, precision="tf32"), Limits(steps=25_000))
+        recipe = Recipe(evaluate_every=500, precision="tf32")
+        return Preset(cls(), recipe, Limits(steps=25_000))  # where Appendix B's axis ends
 
     def order(self, pixels: int) -> Tensor | None:
         import torch

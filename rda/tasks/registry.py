@@ -82,6 +82,17 @@ def all_tasks() -> dict[str, type[Task]]:
     return {**dict(by_file), **usable}
 
 
+def description(task: type[Task]) -> str:
+    """The docstring of a task; its title where Python left docstrings away (-OO)."""
+    return _docstring(task) or task.title
+
+
+def _docstring(task: type[Task]) -> str:
+    doc = (task.__doc__ or "").strip()
+    is_of_dataclass = doc.startswith(f"{task.__name__}(")
+    return "" if is_of_dataclass else doc
+
+
 def is_of_package(task: type[Task]) -> bool:
     """Whether it is one of this folder's."""
     return task.__module__.startswith("rda.tasks.")
@@ -192,7 +203,7 @@ def _check(task: object) -> None:
         )
     if not isinstance(getattr(task, "title", None), str):
         raise TypeError(f"{what}.title should be a str")
-    if not task.__doc__ or task.__doc__.startswith(f"{task.__name__}("):
+    if not _docstring(task) and sys.flags.optimize < 2:
         raise TypeError(f"{what} should have a docstring: it is the task's help")
     hints = get_type_hints(task)
     switches = {name for owner in (task, Recipe, Limits) for name in _switches(owner)}

@@ -40,5 +40,9 @@ class Shuffled:
 
     def move_to(self, position: Mapping[str, Tensor]) -> None:
         """Continue from a `position`."""
-        self._order = position["order"].to(self._order.device)
-        self._used = int(position["used"])
+        order, used = position["order"], int(position["used"])
+        all_items = list(range(self.count if len(order) else 0))
+        if sorted(order.tolist()) != all_items or not 0 <= used <= len(order):
+            raise IndexError(f"not an order of {self.count} items")
+        self._order = order.to(self._order.device)
+        self._used = used

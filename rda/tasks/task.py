@@ -67,6 +67,9 @@ class Task:
     added_later: ClassVar[tuple[str, ...]] = ()
     """Settings that runs were named without. With their default values they are left out of a
     run's name, so that a command still finds the run it started before."""
+    earlier: ClassVar[Mapping[str, Any]] = {}
+    """What settings of `added_later` stood for in runs without them, where that is not their
+    default value."""
     symbolic: ClassVar[bool] = False
     """Whether inputs are symbols instead of features."""
     reads_every_step: ClassVar[bool] = False
@@ -180,6 +183,11 @@ class Source:
     def chance(self) -> float | None:
         """The metric of a model that knows only how often each answer occurs, where known."""
         return self.task.chance
+
+    @property
+    def metric(self) -> str:
+        """The name of what `score` returns, which may depend on the data."""
+        return self.task.metric
 
     def batch(self, generator: Generator, batch_size: int) -> Batch:
         """The next training batch."""

@@ -6,8 +6,9 @@ is ever unpickled.
 
 import hashlib
 import json
+import os
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,8 +19,9 @@ from safetensors.torch import load as read_tensors
 from safetensors.torch import save as write_tensors
 from torch import Tensor
 
-from rda.files import write_atomically
+from rda.files import read_plain, write_atomically
 from rda.training.manifest import checksum_line
+from rda.training.status import is_count
 
 KEPT = 2
 """Two, so that one is left when the newest is damaged."""
@@ -38,8 +40,13 @@ class Checkpoint:
     values: dict[str, Any]
 
 
-def save(folder: Path, checkpoint: Checkpoint) -> None:
-    """Write a checkpoint, then remove all but the last two."""
+def save(
+    folder: Path, checkpoint: Checkpoint, before_it_counts: Callable[[], None] | None = None
+) -> None:
+    """Write a checkpoint, then remove all but the last two.
+
+    `before_it_counts` is called when all of it is on the disk but its checksum.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     path = _path(folder, checkpoint.step)
     if _is_good(path):  # the state after a step never changes, and writing it again could lose it
@@ -47,6 +54,8 @@ def save(folder: Path, checkpoint: Checkpoint) -> None:
     content = pack(checkpoint.tensors, checkpoint.values)
     path.with_suffix(".sha256").unlink(missing_ok=True)
     write_atomically(path, content)
+    if before_it_counts is not None:
+        before_it_counts()
     write_atomically(path.with_suffix(".sha256"), _checksum(path.name, content))
     for old in _steps(folder)[KEPT:]:
         _remove(_path(folder, old))
@@ -55,7 +64,8 @@ def save(folder: Path, checkpoint: Checkpoint) -> None:
 def load_latest(folder: Path, *, remove_bad: bool = True) -> tuple[Checkpoint | None, list[str]]:
     """The newest good checkpoint, and a line for each newer one that is not good.
 
-    None where there never was one; an error where there are some and none is good.
+    None where there is none; an error where there are some and none is good, or where the folder
+    cannot be read.
     """
     complaints = []
     bad = []
@@ -73,6 +83,19 @@ def load_latest(folder: Path, *, remove_bad: bool = True) -> tuple[Checkpoint | 
     if any(path.exists() and path.with_suffix(".sha256").exists() for path in bad):
         raise CheckpointError(f"no checkpoint in {folder} can be used: {'; '.join(complaints)}")
     return None, []
+
+
+def is_cut_off(folder: Path, step: int) -> bool:
+    """Whether all of a checkpoint is there but its checksum."""
+    path = _path(folder, step)
+    return path.exists() and not path.with_suffix(".sha256").exists()
+
+
+def any_in(folder: Path) -> bool:
+    """Whether there is a part of a checkpoint, good or bad."""
+    with suppress(OSError):
+        return bool(_steps(folder))
+    return False
 
 
 def clear(folder: Path) -> None:
@@ -99,14 +122,17 @@ def _is_good(path: Path) -> bool:
 def read(path: Path) -> Checkpoint:
     """One checkpoint, refused unless every byte is as it was written."""
     try:
-        content = path.read_bytes()
-        written = path.with_suffix(".sha256").read_bytes()
+        content = read_plain(path)
+        written = read_plain(path.with_suffix(".sha256"))
     except OSError as error:
         raise CheckpointError(f"checkpoint {path.name} is incomplete ({error.strerror})") from error
     if written != _checksum(path.name, content):
         raise CheckpointError(f"checkpoint {path.name} is corrupt (its SHA-256 differs)")
     tensors, values = unpack(content)
-    return Checkpoint(values["step"], tensors, values)
+    step = values.get("step", -1)
+    if not is_count(step) or _path(path.parent, step) != path:
+        raise CheckpointError(f"checkpoint {path.name} is not one of its step")
+    return Checkpoint(step, tensors, values)
 
 
 def pack(tensors: Mapping[str, Tensor], values: Mapping[str, Any]) -> bytes:
@@ -121,9 +147,12 @@ def unpack(content: bytes) -> tuple[dict[str, Tensor], dict[str, Any]]:
         tensors = read_tensors(content)
         (header_size,) = struct.unpack("<Q", content[:8])
         header = json.loads(content[8 : 8 + header_size])
-        return tensors, json.loads(header["__metadata__"]["values"])
-    except (SafetensorError, ValueError, KeyError, struct.error) as error:
+        values = json.loads(header["__metadata__"]["values"])
+    except (SafetensorError, ValueError, KeyError, RecursionError, struct.error) as error:
         raise CheckpointError(f"not a checkpoint of rda: {error}") from error
+    if not isinstance(values, dict):
+        raise CheckpointError("not a checkpoint of rda: its values have no names")
+    return tensors, values
 
 
 def _checksum(name: str, content: bytes) -> bytes:
@@ -140,10 +169,21 @@ def _steps(folder: Path) -> list[int]:
 
 
 def _found(folder: Path) -> Iterator[int]:
-    for path in folder.glob("step-*"):
+    for path in map(Path, _listed(folder)):
         digits = path.stem.removeprefix("step-")
         if path.suffix in (".safetensors", ".sha256") and digits.isascii() and digits.isdigit():
             yield int(digits)
+
+
+def _listed(folder: Path) -> list[str]:
+    """The names in a folder, none where there is no folder; a link must lead to one."""
+    try:
+        return os.listdir(folder)
+    except FileNotFoundError as error:
+        if not folder.is_symlink():
+            return []
+        reason = f"it leads to {os.readlink(folder)}, which is not there"
+        raise FileNotFoundError(error.errno, reason, str(folder)) from error
 
 
 def _remove(path: Path) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rda.tasks.task import Source
-from rda.training.status import RecordError
+from rda.training.status import RecordError, is_count
 
 
 def recorded_facts(values: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -22,7 +22,7 @@ def refuse_other_data(run: str, recorded: Mapping[str, Any], source: Source) -> 
     if all(name in now and now[name] == value for name, value in recorded.items()):
         return
     what = getattr(source.task, "file", "") or "the data"
-    sizes = [facts["bytes"] for facts in (recorded, now) if "bytes" in facts]
+    sizes = [facts["bytes"] for facts in (recorded, now) if is_count(facts.get("bytes"))]
     told = f", from {sizes[0]:,} to {sizes[1]:,} bytes" if len(set(sizes)) == 2 else ""
     raise RecordError(
         f"{what} has changed since run {run} was begun{told}: bring it back as it was, or train "

@@ -1,5 +1,6 @@
 """The first Ctrl-C or SIGTERM asks to save and stop; a second one stops at once."""
 
+import os
 import signal
 import threading
 import time
@@ -8,6 +9,8 @@ from typing import Any
 
 SECONDS_BETWEEN = 1.0
 """Signals closer together count as one: a terminal and a wrapper may both pass it on."""
+SECONDS_TO_SAVE = 60.0
+"""A process that was asked to save and stop, and has not after this time, is killed."""
 
 
 class Interrupt:
@@ -41,3 +44,19 @@ class Interrupt:
             self.requested, self._requested_at = signal.Signals(number).name, now
         elif now - self._requested_at > SECONDS_BETWEEN:
             raise KeyboardInterrupt
+
+
+def stop_at_end_of(pipe: int) -> None:
+    """Save and stop once nobody holds the other end of `pipe` any more.
+
+    Whoever holds it may be killed: the system closes what a process had open, however it ends.
+    """
+    threading.Thread(target=_stop_at_end_of, args=(pipe,), daemon=True).start()
+
+
+def _stop_at_end_of(pipe: int) -> None:
+    while os.read(pipe, 1):
+        pass
+    signal.raise_signal(signal.SIGTERM)
+    time.sleep(SECONDS_TO_SAVE)
+    os._exit(1)

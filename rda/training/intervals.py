@@ -1,18 +1,28 @@
 """How far a forecast may be off: the errors that its model made on the validation part."""
 
-import json
+from contextlib import suppress
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from rda.files import write_atomically
 from rda.sequences.dataset import Numbers
 from rda.sequences.forecasting import Backtest
+from rda.training.derived import keep, kept
 from rda.training.outcomes import model_and_source, sequences_of, true_forecasts
-from rda.training.record import Record
+from rda.training.record import INTERVALS, Record
+from rda.training.status import RecordError, is_number
 
-INTERVALS = "intervals.json"
 LEVEL = 0.9
 """The share of values that an interval is meant to hold."""
+
+
+class Intervals(NamedTuple):
+    """What was kept with a run."""
+
+    margins: Numbers
+    """(horizon, columns)"""
+    sealed: bool
+    """False for those of an earlier version: nothing shows that they are of these weights."""
 
 
 def intervals_of(record: Record) -> Numbers:
@@ -21,9 +31,11 @@ def intervals_of(record: Record) -> Numbers:
     A quantile of the absolute errors on the validation part, at each number of steps ahead. Read,
     or found from the data of the run and written beside its record.
     """
-    found = read_intervals(record)
-    if found is not None:
-        return found
+    found = None
+    with suppress(RecordError):  # what is in doubt is found anew
+        found = read_intervals(record)
+    if found is not None and found.sealed:
+        return found.margins
     model, source = model_and_source(record)
     validated, scored_from = sequences_of(source, "validation")
     true = true_forecasts(validated, model.understanding, scored_from)
@@ -33,20 +45,37 @@ def intervals_of(record: Record) -> Numbers:
         [[_quantile(errors[:, ahead, i]) for i in range(columns)] for ahead in range(horizon)]
     )
     content = {"step": record.status.best_step, "level": LEVEL, "margins": margins.tolist()}
-    write_atomically(record.folder / INTERVALS, json.dumps(content).encode())
+    keep(record.folder, INTERVALS, content)
     return margins
 
 
-def read_intervals(record: Record) -> Numbers | None:
-    """Those that were written for the weights of this run; None where there are none."""
-    path = record.folder / INTERVALS
-    try:
-        found = json.loads(path.read_text())
-        if found["step"] == record.status.best_step:
-            return np.array(found["margins"], dtype=np.float64)
-    except (OSError, ValueError, KeyError, TypeError):
+def read_intervals(record: Record) -> Intervals | None:
+    """Those that were kept for the weights of this run; None where there are none.
+
+    Raises:
+        RecordError: they cannot be read, were changed, or are of other weights.
+    """
+    found = kept(record.folder, INTERVALS)
+    if found is None:
         return None
-    return None
+    path, margins = record.folder / INTERVALS, found.content.get("margins")
+    if found.content.get("step") != record.status.best_step:
+        raise RecordError(f"{path} is of other weights than those of the run")
+    if not _are_margins(margins):
+        raise RecordError(
+            f"{path} cannot be read: margins should be rows of numbers from 0, equally many in each"
+        )
+    return Intervals(np.array(margins, dtype=np.float64), found.sealed)
+
+
+def _are_margins(value: Any) -> bool:
+    rows = value if isinstance(value, list) else []
+    widths = {len(row) if isinstance(row, list) else 0 for row in rows}
+    return (
+        len(widths) == 1
+        and 0 not in widths
+        and all(is_number(margin) and margin >= 0 for row in rows for margin in row)
+    )
 
 
 def backtest_of(record: Record, shown_before: int = 2) -> list[Backtest]:

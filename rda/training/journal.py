@@ -7,6 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from rda.files import plain, read_plain
+from rda.training.status import is_count
+
 
 class JournalError(RuntimeError):
     """The file was changed by someone else."""
@@ -22,7 +25,8 @@ class Journal:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._file = path.open("ab", buffering=0)  # unbuffered: a full disk is noticed at once
+        # Unbuffered: a full disk is noticed at once.
+        self._file = open(path, "ab", buffering=0, opener=plain)  # noqa: SIM115
         self._digest = hashlib.sha256()
         self._length = 0
 
@@ -38,15 +42,18 @@ class Journal:
     def mark(self) -> dict[str, Any]:
         """The length and the SHA-256 of the file, once all of it is on the disk."""
         os.fsync(self._file.fileno())
+        return self._place()
+
+    def _place(self) -> dict[str, Any]:
         return {"bytes": self._length, "sha256": self._digest.hexdigest()}
 
     def go_back_to(self, mark: Mapping[str, Any] | None) -> bytes:
         """What was written before `mark` (nothing, for None); `cut` removes the rest."""
-        length = 0 if mark is None else int(mark["bytes"])
-        kept = self.path.read_bytes()[:length]
+        length = mark.get("bytes") if isinstance(mark, Mapping) else None
+        kept = read_plain(self.path)[: length if is_count(length) else 0]
         self._digest = hashlib.sha256(kept)
-        self._length = length
-        if mark is not None and self._digest.hexdigest() != mark["sha256"]:
+        self._length = len(kept)
+        if mark is not None and mark != self._place():
             raise JournalError(f"{self.path} is not as it was written")
         return kept
 

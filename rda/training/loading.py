@@ -10,13 +10,14 @@ import torch
 from torch import Tensor
 
 import rda
+from rda.files import read_plain
 from rda.sequences.understanding import Understanding
 from rda.tasks.vocabulary import Vocabulary
 from rda.training import checkpoint
 from rda.training.building import build_model
 from rda.training.checkpoint import CheckpointError
 from rda.training.data_facts import recorded_facts
-from rda.training.model import SequenceModel
+from rda.training.model import SequenceModel, fits
 from rda.training.record import CHECKPOINTS, MODEL, Record
 from rda.training.settings import RunSettings
 from rda.training.status import RecordError
@@ -55,17 +56,27 @@ def model_of(
     name: str = "in memory",
 ) -> SequenceModel:
     """The model of a run from its parts: settings, weights and facts of its data."""
-    answers, _ = weights["readout.weight"].shape
-    encoder = weights.get("encoder.weight")
-    inputs = weights["unit.weight_ih_l0"].shape[1] if encoder is None else encoder.shape[0]
-    known = _vocabulary(name, data, inputs) or _understanding(name, data, inputs)
-    model = build_model(settings, inputs, answers, engine, known)
     try:
-        model.load_state_dict(weights)
-    except RuntimeError as error:
-        raise RecordError(f"the weights of run {name} do not fit its settings") from error
+        inputs, answers = _sizes(weights)
+        known = _vocabulary(name, data, inputs) or _understanding(name, data, inputs)
+        parts = settings, inputs, answers, engine, known
+        with torch.device("meta"):  # settings may ask for more memory than there is
+            fit = fits(build_model(*parts), weights)
+    except (LookupError, RuntimeError):
+        fit = False
+    if not fit:
+        raise RecordError(f"the weights of run {name} do not fit its settings")
+    model = build_model(*parts)
+    model.load_state_dict(weights)
     model.facts = data
     return model.eval()
+
+
+def _sizes(weights: Mapping[str, Tensor]) -> tuple[int, int]:
+    """Inputs and answers of the model that has these weights."""
+    encoder = weights.get("encoder.weight")
+    inputs = weights["unit.weight_ih_l0"].shape[1] if encoder is None else encoder.shape[0]
+    return inputs, weights["readout.weight"].shape[0]
 
 
 def _packaged_record() -> Record:
@@ -118,16 +129,19 @@ def _weights(record: Record) -> tuple[dict[str, Tensor], Mapping[str, Any]]:
     the last good checkpoint."""
     if not record.verify(tolerated=[MODEL]):
         with suppress(OSError, CheckpointError):
-            weights, values = checkpoint.unpack((record.folder / MODEL).read_bytes())
+            weights, values = checkpoint.unpack(read_plain(record.folder / MODEL))
             return weights, recorded_facts(values)
     try:
         found, _ = checkpoint.load_latest(record.folder / CHECKPOINTS, remove_bad=False)
-    except CheckpointError as error:
+    except (CheckpointError, OSError) as error:
         raise RecordError(f"run {record.name} has no weights: {error}") from error
     if found is None and record.status.thinned:
         raise RecordError(f"run {record.name} was recorded without its weights")
     if found is None:
-        raise RecordError(f"run {record.name} has no weights yet: neither {MODEL} nor a checkpoint")
+        yet = "" if record.status.has_saved else " yet"
+        raise RecordError(
+            f"run {record.name} has no weights{yet}: neither {MODEL} nor a checkpoint"
+        )
     if record.status.ended:
         warnings.warn(
             f"{record.folder / MODEL} is missing or changed: the weights are those of the "

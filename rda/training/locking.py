@@ -5,6 +5,8 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+from rda.files import NO_WAITING, plain
+
 try:
     import fcntl
 except ImportError:  # On Windows processes do not notice each other; renames stay atomic.
@@ -27,7 +29,7 @@ class RunLock:
     def __init__(self, folder: Path) -> None:
         self._handles: list[int] = []
         try:
-            self._handles.append(os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o666))
+            self._handles.append(plain(folder / LOCK, os.O_RDWR | os.O_CREAT))
             with suppress(OSError):  # Windows opens no folders
                 self._handles.append(os.open(folder, os.O_RDONLY))
             self.held = self._lock()
@@ -56,7 +58,7 @@ def is_locked(folder: Path) -> bool:
     """Whether a living process holds the lock of this folder."""
     for path in (folder / LOCK, folder):
         with suppress(OSError):  # not there, or not ours to open
-            handle = os.open(path, os.O_RDONLY)
+            handle = os.open(path, os.O_RDONLY | NO_WAITING)
             try:
                 if not _try(handle, shared=True):
                     return True

@@ -5,13 +5,16 @@ from __future__ import annotations
 import math
 import time
 from collections import deque
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
+import torch
 from torch import Tensor
 
 from rda.training.checkpoint import Checkpoint
 from rda.training.environment import describe_environment
+from rda.training.fitting import misfits
 from rda.training.goals import GoalTracker
 from rda.training.interrupt import Interrupt
 from rda.training.listening import Listener
@@ -104,18 +107,15 @@ class _Loop:
         found, rows, notes = self.run.resume()
         for line in notes:
             self.listener.say(line)
-        for row in rows:
-            if "loss" in row:
-                self._count(row["step"], row)
         if found is not None:
             device = self.stepper.generator.device.type
-            if found.values["device"] != device:
+            begun_on = found.values.get("device")
+            if begun_on != device:
                 raise RecordError(
-                    f"the run was begun on {found.values['device']} and cannot continue on "
-                    f"{device}, which has another random generator: use --device "
-                    f"{found.values['device']}, or another --name"
+                    f"the run was begun on {begun_on} and cannot continue on {device}, which has "
+                    f"another random generator: use --device {begun_on}, or another --name"
                 )
-            self._restore(found)
+            self._restore_or_refuse(found, rows)
 
     def is_over(self) -> bool:
         """Whether the run is finished and its record whole: then nothing is written."""
@@ -306,6 +306,7 @@ class _Loop:
             goal_step=self.goals.first,
             trailing_goal_step=self.goals.trailing,
             skipped_steps=self.skipped_steps,
+            saved_step=self.saved_step or None,  # nothing is lost with one of step 0
             best_step=self.best_step,
             best=self.best,
             test=self.test,
@@ -323,8 +324,27 @@ class _Loop:
             "best_step": self.best_step,
             "best": self.best,
         }
-        self.run.save(self.step, {**self.stepper.tensors(), **best}, values)
+        status = replace(self._status(RUNNING, ""), saved_step=self.step)
+        self.run.save(self.step, {**self.stepper.tensors(), **best}, values, status)
         self.saved_at, self.saved_step = time.monotonic(), self.step
+
+    def _restore_or_refuse(self, checkpoint: Checkpoint, rows: Iterator[dict[str, Any]]) -> None:
+        odd = misfits(self.stepper, checkpoint.tensors, checkpoint.values)
+        try:
+            if not odd:
+                for row in rows:
+                    if "loss" in row:
+                        self._count(row["step"], row)
+                self._restore(checkpoint)
+        except torch.OutOfMemoryError:
+            raise
+        except (LookupError, TypeError, RuntimeError) as error:
+            odd = [_one_line(error)]
+        if odd:
+            raise RecordError(
+                f"the checkpoint of step {checkpoint.step} does not fit its run ({odd[0]}); "
+                "--force starts over"
+            )
 
     def _restore(self, checkpoint: Checkpoint) -> None:
         values = checkpoint.values

@@ -7,7 +7,7 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from rda.files import write_atomically
+from rda.files import plain, read_plain, write_atomically
 
 MANIFEST = "manifest.sha256"
 CHUNK = 1 << 20
@@ -32,7 +32,7 @@ def write_manifest(folder: Path, names: Iterable[str], planned: Mapping[str, byt
 def damaged_files(folder: Path) -> list[str]:
     """The files that are not as they were sealed, or the manifest itself if it is damaged."""
     try:
-        lines = (folder / MANIFEST).read_bytes().decode("ascii").splitlines()
+        lines = read_plain(folder / MANIFEST).decode("ascii").splitlines()
         sealed = [(line[:64], line[66:]) for line in lines]
         if not sealed or any(len(line) < 67 or line[64:66] != "  " for line in lines):
             return [MANIFEST]
@@ -45,7 +45,7 @@ def digest_of(path: Path) -> str:
     """The SHA-256 of a file; empty where the file cannot be read."""
     digest = hashlib.sha256()
     try:
-        with path.open("rb") as file:
+        with open(path, "rb", opener=plain) as file:
             while chunk := file.read(CHUNK):
                 digest.update(chunk)
     except OSError:

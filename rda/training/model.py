@@ -139,6 +139,12 @@ class SequenceModel(nn.Module):
         return named
 
 
+def fits(model: nn.Module, weights: Mapping[str, Tensor]) -> bool:
+    """Whether these are all the weights of the model, each of its shape."""
+    expected = {name: tensor.shape for name, tensor in model.state_dict().items()}
+    return expected == {name: tensor.shape for name, tensor in weights.items()}
+
+
 def aligned_product(layer: nn.Linear, input: Tensor) -> Tensor:
     """`layer(input)` by way of columns that are only there to be aligned.
 

@@ -1,22 +1,24 @@
 """What a trained model answers where the answers are known, beside the true ones."""
 
-import json
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
-from rda.files import write_atomically
 from rda.sequences.dataset import Counts, Numbers, Sequences, SequencesError
 from rda.sequences.forecasting import blocks, next_values
 from rda.sequences.understanding import Understanding
 from rda.tasks.own_sequences.source import SequenceSource
+from rda.training.derived import keep, kept
 from rda.training.loading import load
 from rda.training.own_model import OwnModel
-from rda.training.record import Record
+from rda.training.record import OUTCOMES, Record
+from rda.training.status import RecordError, is_count, is_number
 
-OUTCOMES = "outcomes.json"
 NO_SUCH_CLASS = -1.0
 """A true class that a model was not trained on: whatever it says is wrong."""
 
@@ -29,20 +31,23 @@ class Outcomes(NamedTuple):
     piece: Counts
     """The sequence that each answer belongs to, so that answers of one are not taken for many; of
     a forecast, the stretch of time."""
+    column: Counts
+    """Which of the columns that are forecast it is; 0 where there is one target."""
 
 
 def outcomes_of(record: Record) -> Outcomes:
-    """Those of the test part: read, or answered by the model and written beside the record."""
-    path, step = record.folder / OUTCOMES, record.status.best_step
-    if path.is_file():
-        found = json.loads(path.read_text())
-        if found.get("step") == step:
-            return _from_lists(found)
+    """Those of the test part: read, or answered by the model and kept beside the record."""
+    found = None
+    with suppress(RecordError):  # what is in doubt is answered anew
+        found = kept(record.folder, OUTCOMES)
+    if found is not None and (found.sealed or record.status.thinned):
+        return _from_lists(found.content, record.folder / OUTCOMES)
     model, source = model_and_source(record)
     tested, scored_from = sequences_of(source, "test")
     outcomes = outcomes_on(model, tested, scored_from)
-    content = {"step": step, **{name: part.tolist() for name, part in outcomes._asdict().items()}}
-    write_atomically(path, json.dumps(content).encode())
+    keep(
+        record.folder, OUTCOMES, {name: part.tolist() for name, part in outcomes._asdict().items()}
+    )
     return outcomes
 
 
@@ -55,11 +60,20 @@ def model_and_source(record: Record) -> tuple[OwnModel, SequenceSource]:
     return model, source
 
 
-def _from_lists(found: dict[str, Any]) -> Outcomes:
+def _from_lists(found: Mapping[str, Any], path: Path) -> Outcomes:
+    """Those of earlier versions have no columns."""
+    parts = [found.get(name) for name in ("true", "predicted", "piece")]
+    lists = [part for part in parts if isinstance(part, list) and all(map(is_number, part))]
+    lists += [found.get("column", [0] * len(lists[0]))] if lists else []
+    whole = len(lists) == len(Outcomes._fields) and isinstance(lists[-1], list)
+    if not whole or len(set(map(len, lists))) > 1 or not all(map(is_count, lists[2] + lists[3])):
+        raise RecordError(f"{path} cannot be read: it should be lists of as many numbers each")
+    true, predicted, piece, column = lists
     return Outcomes(
-        np.array(found["true"], dtype=np.float64),
-        np.array(found["predicted"], dtype=np.float64),
-        np.array(found["piece"], dtype=np.int64),
+        np.array(true, dtype=np.float64),
+        np.array(predicted, dtype=np.float64),
+        np.array(piece, dtype=np.int64),
+        np.array(column, dtype=np.int64),
     )
 
 
@@ -86,7 +100,7 @@ def outcomes_on(
         SequencesError: they have no answers, or those of another problem.
     """
     told = model.understanding
-    trues, answers, pieces, first = [], [], [], 0
+    trues, answers, pieces, columns, first = [], [], [], [], 0
     for some, raw in model.answers(sequences):
         read = None if scored_from is None else scored_from[first : first + len(some)]
         true = _true(some, told, read)
@@ -99,11 +113,13 @@ def outcomes_on(
             piece = blocks(some.step_numbers, piece, told.horizon)
             piece = np.broadcast_to(piece[:, None, None], true.shape)
         there = np.isfinite(true) & np.isfinite(predicted)
+        column = np.arange(true.shape[-1]) if told.problem == "forecast" else 0
+        columns.append(np.broadcast_to(column, true.shape)[there])
         trues.append(true[there])
         answers.append(predicted[there])
         pieces.append(piece[there])
         first += count
-    return joined(trues, answers, pieces)
+    return joined(trues, answers, pieces, columns)
 
 
 def true_forecasts(
@@ -145,7 +161,17 @@ def _true(some: Sequences, told: Understanding, scored_from: Counts | None) -> N
     return places[np.where(known, values, len(target.classes)).astype(np.int64)]
 
 
-def joined(true: list[Numbers], predicted: list[Numbers], piece: list[Counts]) -> Outcomes:
-    """Outcomes from some of them at a time, their pieces counted from 0."""
+def joined(
+    true: list[Numbers],
+    predicted: list[Numbers],
+    piece: list[Counts],
+    column: list[Counts] | None = None,
+) -> Outcomes:
+    """Outcomes from some of them at a time, their pieces counted from 0; of one target without
+    `column`."""
     numbered = np.unique(np.concatenate(piece), return_inverse=True)[1]
-    return Outcomes(np.concatenate(true), np.concatenate(predicted), numbered.astype(np.int64))
+    trues = np.concatenate(true)
+    columns = np.concatenate(column) if column else np.zeros(len(trues))
+    return Outcomes(
+        trues, np.concatenate(predicted), numbered.astype(np.int64), columns.astype(np.int64)
+    )

@@ -80,7 +80,7 @@ class OwnModel(SequenceModel):
         target = self.understanding.target[0] if with_answers else ""
         if self.understanding.problem == "forecast":
             target = ""
-        roles = Roles(target=target, features=channels)
+        roles = Roles(target=target, features=channels, found=self.understanding.found)
         if task is not None:
             roles = replace(roles, sequence=task.sequence, time=task.time)
         return {"roles": roles, "encoding": getattr(task, "encoding", "utf-8")}

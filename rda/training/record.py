@@ -8,6 +8,9 @@ status.json         state, reason, step, goals, best evaluation, test
 checkpoints/        the last two, each with its SHA-256
 model.safetensors   the weights to use: those of the best evaluation, otherwise the last
 samples.jsonl       what a model of text wrote after each evaluation
+intervals.json      how far a forecast may be off; outcomes.json what the test part was answered;
+                    inspection.json, inspection.png what the unit looked at: made with the weights
+curves.png          the picture of the run
 manifest.sha256     the SHA-256 of each file, written when the run has ended
 """
 
@@ -19,8 +22,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from rda.files import write_atomically
-from rda.settings import Goal
+from rda.files import plain, read_plain, write_atomically
+from rda.settings import SCALED_ERROR, Goal
 from rda.training.locking import is_locked
 from rda.training.manifest import MANIFEST, damaged_files
 from rda.training.settings import RunSettings
@@ -39,9 +42,19 @@ SETTINGS, ENVIRONMENT, STATUS = "settings.toml", "environment.json", "status.jso
 METRICS, TIMING, MODEL = "metrics.jsonl", "timing.jsonl", "model.safetensors"
 SAMPLES = "samples.jsonl"
 CHECKPOINTS, TENSORBOARD, PICTURE = "checkpoints", "tensorboard", "curves.png"
+INTERVALS, OUTCOMES = "intervals.json", "outcomes.json"
+INSPECTION, INSPECTION_PICTURE = "inspection.json", "inspection.png"
 MEAN = "mean_"
 """In a thinned record, begins the names of columns with means since the row before."""
 SEALED = (SETTINGS, ENVIRONMENT, METRICS, TIMING, STATUS, MODEL)
+DERIVED = (INTERVALS, OUTCOMES, INSPECTION)
+"""What commands find out with the weights of a run; beside other weights it means nothing."""
+PICTURES = (PICTURE, INSPECTION_PICTURE)
+FILES = (
+    STATUS, MANIFEST, METRICS, TIMING, ENVIRONMENT, MODEL, SAMPLES, *DERIVED, *PICTURES, SETTINGS
+)  # fmt: skip
+"""All files of a run, in the order in which they are removed: without its settings a folder is not
+a run any more. Checkpoints and event files have folders."""
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+=-]{0,99}")
 BLOCK = 1 << 16
@@ -111,6 +124,13 @@ class Record:
         return Status() if content is None else status_from(content, self.folder / STATUS)
 
     @property
+    def metric(self) -> str:
+        """The name of the score in its metrics. Several columns of a forecast have one of their
+        own; records of earlier versions have the mean error over all of them."""
+        steps, _ = self.tail(SCALED_ERROR, 1)
+        return SCALED_ERROR if steps else self.settings.task.metric
+
+    @property
     def environment(self) -> list[dict[str, Any]]:
         """One entry for each start."""
         entries = self._json(ENVIRONMENT)
@@ -129,7 +149,7 @@ class Record:
     def _json(self, name: str) -> Any:
         """The content of a JSON file; None where there is no such file."""
         try:
-            return json.loads((self.folder / name).read_text())
+            return json.loads(read_plain(self.folder / name))
         except FileNotFoundError:
             return None
         except RecursionError:
@@ -206,18 +226,18 @@ def _size(path: Path) -> int:
 
 def rows(path: Path) -> Iterator[dict[str, Any]]:
     """One row a line; the last line may be incomplete, where a run goes on or was killed."""
-    with path.open("rb") as file:
+    with open(path, "rb", opener=plain) as file:
         for number, line in enumerate(file, 1):
             if not line.endswith(b"\n"):
                 return
-            yield _row(line, f"{path} line {number}")
+            yield row_of(line, f"{path} line {number}")
 
 
 def _rows_backwards(path: Path) -> Iterator[dict[str, Any]]:
     """The rows from the last to the first, read block by block."""
     if _size(path) == 0:
         return
-    with path.open("rb") as file:
+    with open(path, "rb", opener=plain) as file:
         start = file.seek(0, 2)
         rest = b""
         complete = False  # what stands after the last line end is not a row yet
@@ -228,14 +248,15 @@ def _rows_backwards(path: Path) -> Iterator[dict[str, Any]]:
             first, *lines = (file.read(size) + rest).split(b"\n")
             for line in reversed(lines):
                 if complete:
-                    yield _row(line, f"a line near the end of {path}")
+                    yield row_of(line, f"a line near the end of {path}")
                 complete = True
             rest = first
         if complete:
-            yield _row(rest, f"{path} line 1")
+            yield row_of(rest, f"{path} line 1")
 
 
-def _row(line: bytes, where: str) -> dict[str, Any]:
+def row_of(line: bytes, where: str) -> dict[str, Any]:
+    """A line of `metrics.jsonl` or `timing.jsonl`: numbers by name, a step among them."""
     try:
         row = json.loads(line)
     except (ValueError, RecursionError) as error:

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from rda.files import write_atomically
+from rda.files import LEFTOVER, read_plain, write_atomically
 from rda.tasks import Source
 from rda.training import checkpoint
 from rda.training.checkpoint import Checkpoint, CheckpointError
@@ -21,10 +21,10 @@ from rda.training.locking import LOCK, RunLock
 from rda.training.manifest import MANIFEST, write_manifest
 from rda.training.record import (
     CHECKPOINTS,
-    ENVIRONMENT,
+    DERIVED,
+    FILES,
     METRICS,
     MODEL,
-    PICTURE,
     SAMPLES,
     SEALED,
     SETTINGS,
@@ -33,6 +33,7 @@ from rda.training.record import (
     TIMING,
     Record,
     as_json,
+    row_of,
     write_environment,
     write_settings,
     write_status,
@@ -40,8 +41,8 @@ from rda.training.record import (
 from rda.training.settings import RunSettings, identity, with_defaults, without_its_end
 from rda.training.status import RecordError, RunInUseError, Status
 
-_OURS = "|".join(map(re.escape, (*SEALED, SAMPLES, MANIFEST, PICTURE)))
-LEFTOVER = re.compile(rf"\.({_OURS}|step-\d+\.(safetensors|sha256))\.\d+\.tmp")
+_OURS = "|".join(map(re.escape, FILES))
+_CUT_OFF = re.compile(rf"\.({_OURS}|step-\d+\.(safetensors|sha256)){LEFTOVER}")
 """What a save that was cut off leaves behind."""
 
 
@@ -141,7 +142,7 @@ class Run:
         )
 
     def _recorded_facts(self) -> Mapping[str, Any]:
-        with suppress(CheckpointError):
+        with suppress(CheckpointError, OSError):
             found, _ = checkpoint.load_latest(self.folder / CHECKPOINTS, remove_bad=False)
             if found is not None:
                 return recorded_facts(found.values)
@@ -159,16 +160,14 @@ class Run:
             events.unlink()
         elif events.exists():
             shutil.rmtree(events)
-        for name in (
-            STATUS, MANIFEST, METRICS, TIMING, ENVIRONMENT, MODEL, SAMPLES, PICTURE, SETTINGS
-        ):  # fmt: skip
+        for name in FILES:
             (self.folder / name).unlink(missing_ok=True)
 
     def _sweep(self) -> None:
         """Remove what saves that were cut off have left."""
         for folder in (self.folder, self.folder / CHECKPOINTS):
             for path in folder.glob(".*.tmp"):
-                if LEFTOVER.fullmatch(path.name):
+                if _CUT_OFF.fullmatch(path.name):
                     path.unlink(missing_ok=True)
 
     @property
@@ -189,28 +188,56 @@ class Run:
         try:
             found, notes = checkpoint.load_latest(self.folder / CHECKPOINTS)
             marks = {} if found is None else found.values
+            if found is None:
+                self._check_that_nothing_was_saved()
             if found is None and self.metrics.path.stat().st_size:
                 notes = ["no checkpoint was finished before it stopped: beginning again"]
             kept = self.metrics.go_back_to(marks.get("metrics"))
             self.timing.go_back_to(marks.get("timing"))
         except (CheckpointError, JournalError) as error:
             raise RecordError(f"{error}; --force starts over") from error
+        except OSError as error:
+            raise RecordError(f"cannot read {error.filename}: {error.strerror}") from error
         asked = identity(self.settings)
-        if found is not None and _completed(found.values["settings"], self.settings) != asked:
+        if found is not None and _completed(found.values.get("settings"), self.settings) != asked:
             raise RecordError(
                 f"the checkpoint of run {self.folder.name} was made with other settings than its "
                 f"{SETTINGS} now says; --force starts over"
             )
         if found is not None:
             refuse_other_data(self.folder.name, recorded_facts(found.values), self._source)
-        return found, map(json.loads, kept.splitlines()), notes
+        return found, (row_of(line, METRICS) for line in kept.splitlines()), notes
 
-    def save(self, step: int, tensors: Mapping[str, Any], values: Mapping[str, Any]) -> None:
-        """A checkpoint of everything, the position in the records included."""
+    def _check_that_nothing_was_saved(self) -> None:
+        """Raise where a checkpoint was saved and is not found: its disk may be away.
+
+        Beginning again would destroy a record that can be continued when the disk is back.
+        """
+        status = self.status
+        if not status.has_saved:
+            return
+        folder, step = self.folder / CHECKPOINTS, status.saved_step
+        if not status.ended and step is not None and checkpoint.is_cut_off(folder, step):
+            return
+        at = "" if step is None else f" at step {step}"
+        raise CheckpointError(
+            f"run {self.folder.name} was saved{at}, but {folder} has no checkpoint: it may be on "
+            "another disk, which is away"
+        )
+
+    def save(
+        self, step: int, tensors: Mapping[str, Any], values: Mapping[str, Any], status: Status
+    ) -> None:
+        """A checkpoint of everything, the position in the records included.
+
+        The status, which tells of the checkpoint, is written before that counts: a kill between
+        the two leaves a checkpoint without its checksum, and that can be seen.
+        """
         marks = {"metrics": self.metrics.mark(), "timing": self.timing.mark()}
         content = {**self._with_facts(values), **marks, "step": step}
         content["settings"] = identity(self.settings)
-        checkpoint.save(self.folder / CHECKPOINTS, Checkpoint(step, dict(tensors), content))
+        whole = Checkpoint(step, dict(tensors), content)
+        checkpoint.save(self.folder / CHECKPOINTS, whole, lambda: self.write_status(status))
 
     def append(self, row: Mapping[str, Any]) -> None:
         """Add a row to `metrics.jsonl`."""
@@ -222,8 +249,8 @@ class Run:
         Later ones are of an earlier start.
         """
         path = self.folder / SAMPLES
-        lines = path.read_text(errors="replace").splitlines() if path.exists() else []
-        kept = [line for line in lines if _step_of(line) <= before]
+        written = read_plain(path).decode(errors="replace") if path.exists() else ""
+        kept = [line for line in written.splitlines() if _step_of(line) <= before]
         kept.append(json.dumps({"step": step, "text": text}))
         write_atomically(path, ("\n".join(kept) + "\n").encode(errors="replace"))
 
@@ -237,7 +264,8 @@ class Run:
         self.write_status(status)
         write_settings(self.folder, self.settings)  # the limits may be new
         write_environment(self.folder, [*Record(self.folder).environment, entry()])
-        (self.folder / MANIFEST).unlink(missing_ok=True)
+        for name in (MANIFEST, *DERIVED):
+            (self.folder / name).unlink(missing_ok=True)
         for journal in self._journals:
             journal.cut()
 
@@ -271,8 +299,11 @@ def _step_of(line: str) -> float:
         return math.inf
 
 
-def _completed(saved: dict[str, Any], asked: RunSettings) -> dict[str, Any]:
+def _completed(saved: Any, asked: RunSettings) -> Any:
     """The settings of a checkpoint, with the defaults of settings that were added since."""
+    sections = [saved.get(name) for name in ("task", "recipe")] if isinstance(saved, dict) else []
+    if not sections or not all(isinstance(section, dict) for section in sections):
+        return saved
     whole = {name: with_defaults(getattr(asked, name), saved[name]) for name in ("task", "recipe")}
     return without_its_end({**saved, **whole})
 

@@ -7,15 +7,17 @@ from pathlib import Path
 import torch
 
 from rda.data.store import load as load_data
+from rda.settings import Limits
+from rda.training import checkpoint
 from rda.training.building import build_stepper
 from rda.training.following import follow
 from rda.training.listening import Listener, Quiet
 from rda.training.loop import run_training
-from rda.training.record import SETTINGS, Record
+from rda.training.record import CHECKPOINTS, SETTINGS, Record
 from rda.training.resources import check_precision, enough_memory, find_device
 from rda.training.run import Run
 from rda.training.settings import RunSettings, identity
-from rda.training.status import STOPPED, RecordError
+from rda.training.status import RecordError, Status
 from rda.training.team import device_of_member, leadership, team
 from rda.training.tensorboard import EventFiles
 from rda.training.torchrun import processes
@@ -89,7 +91,9 @@ def train(
             listener = stack.enter_context(EventFiles(listener, Path(folder)))
         run = stack.enter_context(Run(Path(folder), settings, stepper.source, force=force))
         seconds = 60 * checkpoint_minutes
-        status = run_training(run, stepper, listener, checkpoint_seconds=seconds, command=command)
+        status = _without_checkpoints(run) or run_training(
+            run, stepper, listener, checkpoint_seconds=seconds, command=command
+        )
         leading.ended(status.state)
     return Record(folder, status)
 
@@ -114,12 +118,29 @@ def _thinned(settings: RunSettings, folder: Path) -> Record | None:
         return None  # a damaged status is made again from the checkpoint
     if not status.thinned or identity(record.settings) != identity(settings):
         return None
-    if status.state == STOPPED and status.step < settings.limits.steps:
-        raise RecordError(
-            f"run {record.name} was thinned after step {status.step} and cannot be continued; "
-            "--force trains it again"
-        )
+    _refuse_to_continue(f"{record.name} was thinned", status, settings.limits)
     return record
+
+
+def _without_checkpoints(run: Run) -> Status | None:
+    """The status of a whole run that has ended and whose checkpoints were removed since."""
+    if checkpoint.any_in(run.folder / CHECKPOINTS) or run.damaged():
+        return None
+    status = run.status
+    if not status.ended:
+        return None
+    ended = f"{run.folder.name}, whose checkpoints are gone, ended"
+    _refuse_to_continue(ended, status, run.settings.limits)
+    return status
+
+
+def _refuse_to_continue(what: str, status: Status, limits: Limits) -> None:
+    """Raise where the limits ask for more than a run has that ended and cannot be continued."""
+    goals = {"goal": status.goal_step, "trailing": status.trailing_goal_step}
+    if goals.get(limits.stop_at) is None and status.step < limits.steps:
+        raise RecordError(
+            f"run {what} after step {status.step} and cannot be continued; --force trains it again"
+        )
 
 
 def read_files(

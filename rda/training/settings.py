@@ -136,7 +136,7 @@ def default_name(settings: RunSettings) -> str:
         return f"{stem}{'-small' if size == 'small' else ''}-seed{seed}"
     table = {**identity(settings), "limits": asdict(Limits())}
     for section, names in (("task", settings.task.added_later), ("recipe", ADDED_LATER)):
-        defaults = default_values(getattr(settings, section))
+        defaults = with_defaults(getattr(settings, section), {})
         for name in names:
             if name in defaults and table[section][name] == defaults[name]:
                 del table[section][name]
@@ -150,5 +150,6 @@ def default_values(section: Any) -> dict[str, Any]:
 
 
 def with_defaults(section: Any, written: Mapping[str, Any]) -> dict[str, Any]:
-    """What a run wrote of a section; settings that did not exist then have their defaults."""
-    return {**default_values(section), **written}
+    """What a run wrote of a section; settings that did not exist then have their defaults, or what
+    they stood for."""
+    return {**default_values(section), **getattr(section, "earlier", {}), **written}

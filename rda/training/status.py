@@ -40,6 +40,9 @@ class Status:
     """The first step at which the mean of the last 100 batches reached the goal."""
     skipped_steps: int = 0
     """Steps that changed nothing because a gradient was not finite (not_finite skip)."""
+    saved_step: int | None = None
+    """The step of the newest checkpoint; None before the first one. It stands here before the
+    checkpoint counts, so that there is none that is not told of here."""
     best_step: int | None = None
     """The step of the best evaluation on the validation data."""
     best: dict[str, float] = field(default_factory=dict)
@@ -50,6 +53,14 @@ class Status:
     """Whether a manifest goes with this status."""
     thinned: bool = False
     """Whether only some of the steps are kept, and no checkpoints."""
+
+    @property
+    def has_saved(self) -> bool:
+        """Whether a checkpoint was finished, or all of it but its checksum.
+
+        Training saves one before it writes that it has ended or was interrupted.
+        """
+        return self.saved_step is not None or self.state in (*ENDED, INTERRUPTED)
 
     @property
     def ended(self) -> bool:
@@ -65,7 +76,10 @@ def status_from(content: Any, path: Path) -> Status:
     for name, kind in known.items():
         if not _fits(content[name], kind):
             raise RecordError(f"{path} cannot be read: {name} is {_short(content[name])}")
-    return Status(**{name: content[name] for name in known})
+    status = Status(**{name: content[name] for name in known})
+    if status.state not in (RUNNING, *STATES):
+        raise RecordError(f"{path} cannot be read: state is {_short(status.state)}")
+    return status
 
 
 def _fits(value: object, kind: Any) -> bool:

@@ -135,7 +135,7 @@ class Stepper:
         batch = self.source.batch(self.generator, self.recipe.batch_size)
         self._set_learning_rate()
         with self.team.listening():
-            row, *parts = self._update_quickly(batch, self._noise(batch), _state_tensors(carried))
+            row, *parts = self._update_quickly(batch, self._noise(batch), state_tensors(carried))
         self._rows[self._filled] = row
         self._filled += 1
         self.steps_done += 1
@@ -231,7 +231,7 @@ class Stepper:
                 objective = loss * share * (whole if self.recipe.reduction == "sum" else 1)
                 (objective * self.team.size * self.clipping.scale).backward()
             summed += torch.stack((loss.detach(), score)) * share
-            states.append(_state_tensors(state))
+            states.append(state_tensors(state))
         loss, score = self.team.total(summed)
         joined = [torch.cat(parts, 1) for parts in zip(*states, strict=True)]
         return loss, score, _state_from(joined)
@@ -246,7 +246,7 @@ class Stepper:
         """The state for the next batch; after a skipped step, the state before that step."""
         if not self.task.carries_state:
             return []
-        parts = [part.detach() for part in _state_tensors(state)]
+        parts = [part.detach() for part in state_tensors(state)]
         if self.recipe.not_finite != "skip":
             return parts
         before = before or [torch.zeros_like(part) for part in parts]
@@ -261,7 +261,7 @@ class Stepper:
         noise: Noise | None = None,
     ) -> tuple[Tensor, Tensor, Tensor, Any]:
         if noise is not None:
-            state = _state_from(noise.on_state(_state_tensors(state)))
+            state = _state_from(noise.on_state(state_tensors(state)))
         with self._precision():
             prediction, state = (model or self.model)(
                 batch.input, state, lengths=batch.lengths, noise=noise
@@ -290,7 +290,7 @@ class Stepper:
         names += [f"gradient of {n}" for n, p in self.parameters.items() if p.grad is not None]
         rows = []
         for loss, score, culprit in self._rows[: self._filled].tolist():
-            row = Row({"loss": loss, self.task.metric: score})
+            row = Row({"loss": loss, self.source.metric: score})
             row.culprit = names[int(culprit) - 1] if culprit else None
             rows.append(row)
         self._filled = 0
@@ -313,13 +313,13 @@ class Stepper:
                     continue
             loss, _, score, state = self._forward(batch, state if self.task.carries_state else None)
             count = self.source.answers(batch.target)
-            for name, value in {"loss": loss, self.task.metric: score}.items():
+            for name, value in {"loss": loss, self.source.metric: score}.items():
                 totals[name] = totals.get(name, 0.0) + value.double() * count
             answers = answers + count
             if stop() and self.team.size == 1:
                 return None
         if self.team.size > 1:
-            names = ("loss", self.task.metric)
+            names = ("loss", self.source.metric)
             sums = [float(totals.get(name, 0.0)) for name in names]
             both = torch.tensor([*sums, float(answers)], dtype=torch.float64)
             *found, answers = self.team.total(both).tolist()
@@ -363,9 +363,9 @@ class Stepper:
     def whole_state(self) -> list[Tensor]:
         """The state that is carried into the next batch, for all its rows."""
         if not self.task.carries_state or self.steps_done == 0:
-            return list(_state_tensors(self.state))
+            return list(state_tensors(self.state))
         self.team.tell(Order.GATHER)
-        return self.team.gathered(_state_tensors(self.state), 1)
+        return self.team.gathered(state_tensors(self.state), 1)
 
     def restore(self, tensors: dict[str, Tensor] | None, step: int) -> None:
         """Continue from the `tensors` of a checkpoint that was made after `step`; None where the
@@ -411,12 +411,13 @@ def without_prefix(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]
     }
 
 
-def _state_tensors(state: Any) -> tuple[Tensor, ...]:
+def state_tensors(state: Any) -> tuple[Tensor, ...]:
+    """The parts of a state; none of no state."""
     if state is None:
         return ()
     return (state,) if isinstance(state, Tensor) else tuple(state)
 
 
 def _state_from(parts: Sequence[Tensor]) -> Any:
-    """The inverse of `_state_tensors`."""
+    """The inverse of `state_tensors`."""
     return None if not parts else parts[0] if len(parts) == 1 else tuple(parts)

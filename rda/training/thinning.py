@@ -17,6 +17,7 @@ from rda.training.locking import RunLock
 from rda.training.manifest import MANIFEST, write_manifest
 from rda.training.record import (
     CHECKPOINTS,
+    DERIVED,
     MEAN,
     METRICS,
     MODEL,
@@ -28,7 +29,7 @@ from rda.training.record import (
     rows,
     write_status,
 )
-from rda.training.status import RecordError
+from rda.training.status import RecordError, RunInUseError
 
 STEPS_KEPT = 300
 TIMINGS_KEPT = 40
@@ -54,7 +55,7 @@ def thin(folder: Path) -> None:
     lock = RunLock(folder)
     try:
         if not lock.held:
-            raise RecordError(f"run {folder} is in use by another process")
+            raise RunInUseError(f"run {folder} is in use by another process")
         write_status(folder, replace(status, thinned=True, sealed=False))
         (folder / MANIFEST).unlink(missing_ok=True)
         goals = {status.goal_step, status.trailing_goal_step}
@@ -64,7 +65,7 @@ def thin(folder: Path) -> None:
         checkpoint.clear(folder / CHECKPOINTS)
         (folder / MODEL).unlink(missing_ok=True)
         final = replace(status, thinned=True, sealed=True)
-        write_manifest(folder, SEALED, {STATUS: as_json(asdict(final))})
+        write_manifest(folder, (*SEALED, *DERIVED), {STATUS: as_json(asdict(final))})
         write_status(folder, final)
     finally:
         lock.release()

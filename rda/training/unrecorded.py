@@ -6,6 +6,7 @@ from typing import Any
 
 from torch import Tensor
 
+from rda.sequences.seen import SEEN
 from rda.tasks import Source
 from rda.training.building import build_stepper
 from rda.training.checkpoint import Checkpoint
@@ -58,7 +59,8 @@ class Unrecorded:
 
     def __init__(self, settings: RunSettings, source: Source) -> None:
         self.settings = settings
-        self.facts = source.facts()
+        # Without the digests of the data: they grow with it, and serve to look back at a run.
+        self.facts = {name: fact for name, fact in source.facts().items() if name != SEEN}
         self.status = Status()
         self.rows: list[dict[str, Any]] = []
         self.weights: dict[str, Tensor] = {}
@@ -85,7 +87,9 @@ class Unrecorded:
     def keep_sample(self, step: int, text: str, before: int) -> None:
         """A model that can write can write again."""
 
-    def save(self, step: int, tensors: Mapping[str, Any], values: Mapping[str, Any]) -> None:
+    def save(
+        self, step: int, tensors: Mapping[str, Any], values: Mapping[str, Any], status: Status
+    ) -> None:
         """A checkpoint would have no place to be."""
 
     def write_status(self, status: Status) -> None:

@@ -1,11 +1,12 @@
 """rda inspect: a trained unit reads one sequence."""
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
+from typing import Any
 
 import pytest
 
-from rda.analysis.inspection import INSPECTION, STEPS_SHOWN, read
+from rda.analysis.inspection import STEPS_SHOWN, read
 from rda.analysis.looking import inspect_run, keep_inspection
 from rda.cli import main
 from rda.report.inspection import render_inspection
@@ -15,6 +16,7 @@ from rda.tasks.alternating import Alternating
 from rda.tasks.classify_length import ClassifyLength
 from rda.tasks.copying import MultiCopy
 from rda.training import running
+from rda.training.record import INSPECTION, Record
 from rda.training.settings import RunSettings, small_settings, with_changes
 from rda.training.status import RecordError
 from rda.training.thinning import thin
@@ -96,6 +98,11 @@ class TestCommand:
             thin(tmp_path / name)
         assert main(["inspect", "kept", "--runs-dir", str(tmp_path)]) == 0
         assert "one sequence of 4 steps" in capsys.readouterr().out
+        assert Record(tmp_path / "kept").damaged() == []
+        old = json.loads((tmp_path / "kept" / INSPECTION).read_text())
+        (tmp_path / "kept" / INSPECTION).write_text(json.dumps({**old, "steps": 3}))
+        assert main(["inspect", "kept", "--runs-dir", str(tmp_path)]) == 2
+        assert "inspection.json is missing or changed" in capsys.readouterr().err
         assert main(["inspect", "bare", "--runs-dir", str(tmp_path)]) == 2
         assert "run bare was recorded without its weights" in capsys.readouterr().err
 
@@ -104,9 +111,30 @@ class TestCommand:
         assert "no run 'nothing'" in capsys.readouterr().err
 
 
+def test_numbers_of_an_earlier_version_are_called_unsealed(tmp_path, capsys):
+    folder = trained(tmp_path / "run", Alternating(length=4), "RWA")
+    thin(folder)
+    kept = asdict(inspect_run(trained(tmp_path / "other", Alternating(length=4), "RWA")))
+    (folder / INSPECTION).write_text(json.dumps(kept))
+    assert main(["inspect", "run", "--runs-dir", str(tmp_path)]) == 0
+    assert "inspection.json (unsealed: " in capsys.readouterr().out
+
+
 def test_a_file_that_is_something_else_is_named(tmp_path):
     assert read(tmp_path) is None
-    for content in ("{", "[]", json.dumps({"task": "copy"})):
+    steps = ("discount", "new_share", "highest_attention", "highest_weight")
+    tables = {"discount_of_units": [[1.0]], "new_share_of_units": [[1.0]]}
+    whole: dict[str, Any] = {"task": "copy", "unit": "RWA", **tables}
+    whole |= {name: [] for name in ("symbols", "targets", "answers")}
+    whole |= {name: [0.5] for name in steps}
+    (tmp_path / INSPECTION).write_text(json.dumps(whole))
+    assert read(tmp_path).steps == 1
+    changes: list[dict[str, Any]] = [
+        {"task": 1}, {"discount": []}, {"discount": "x"}, {"discount": ["x"]}, {"targets": [1]},
+        {"new_share": [0.5, 0.5]}, {"discount_of_units": [0.5]}, {"inputs": []}, {"symbols": [1]},
+    ]  # fmt: skip
+    others = [json.dumps({**whole, **change}) for change in changes]
+    for content in ("{", "[]", json.dumps({"task": "copy"}), *others):
         (tmp_path / INSPECTION).write_text(content)
         with pytest.raises(RecordError, match=r"inspection\.json cannot be read"):
             read(tmp_path)

@@ -1,7 +1,6 @@
 """Which unit suits people's own sequences: intervals, baselines, equal terms, and the page."""
 
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,15 +8,19 @@ import torch
 from made_data import waves, write_csv
 
 from rda.choosing.baselines import baselines_of, season_of
-from rda.choosing.contest import kept_bytes, on_equal_terms, parameters, resized
+from rda.choosing.contest import (
+    kept_bytes,
+    on_equal_terms,
+    parameters,
+    resized,
+)
+from rda.choosing.entries import entry_of
 from rda.choosing.statistics import difference, interval, per_piece, wilson
 from rda.choosing.terms import Terms
-from rda.choosing.verdict import entry_of, verdict
 from rda.cli import main
-from rda.commands.choosing import command_to_use
 from rda.sequences.dataset import Target, from_arrays
 from rda.sequences.stored import hold
-from rda.training.outcomes import Outcomes, joined
+from rda.training.outcomes import joined
 from rda.training.record import Record
 from rda.training.settings import settings_for
 
@@ -158,69 +161,6 @@ def test_terms_that_make_no_sense_are_refused():
     assert Terms(sizes="").hidden_sizes == ()
 
 
-def entry(name, right, records=("a record",)):
-    true = np.ones(len(right))
-    outcomes = Outcomes(true, np.array(right, dtype=float), np.arange(len(right)))
-    return entry_of(name, [outcomes], True, records)
-
-
-def test_the_advice_says_when_a_difference_means_nothing():
-    good, same, bad = [1] * 95 + [0] * 5, [1] * 94 + [0] * 6, [1] * 40 + [0] * 60
-    entries = [entry("A", same), entry("B", good), entry("C", bad), entry("simple", bad, ())]
-    found = verdict(None, "accuracy", entries, ())
-    assert [one.name for one in found.entries] == ["B", "A", "C", "simple"]
-    assert "B has the best accuracy" in found.advice
-    assert "better than C" in found.advice
-    assert "The difference to A is not significant" in found.advice
-    assert "none is much quicker: take B." in found.advice
-    assert "The best baseline, simple, reaches 0.4" in found.advice
-    easy = verdict(None, "accuracy", [entry("B", good), entry("simple", same, ())], ())
-    assert "simple is as good" in easy.advice
-    beaten = verdict(None, "accuracy", [entry("B", bad), entry("simple", good, ())], ())
-    assert "But simple is better" in beaten.advice
-    assert beaten.recommended is None
-
-
-def test_of_units_that_are_equally_good_the_quickest_is_recommended():
-    good, same, bad = [1] * 95 + [0] * 5, [1] * 94 + [0] * 6, [1] * 40 + [0] * 60
-    entries = [
-        replace(entry(name, right), speed=speed)
-        for name, right, speed in (("A", same, 123.4), ("B", good, 50.0), ("C", bad, 900.0))
-    ]
-    found = verdict(None, "accuracy", entries, ())
-    assert found.recommended.name == "A"
-    assert "take A, which is quicker (123 steps a second, B 50)." in found.advice
-    assert verdict(None, "accuracy", [entry("simple", bad, ())], ()).recommended is None
-
-
-def test_the_command_that_uses_a_unit_names_its_run(tmp_path, monkeypatch):
-    monkeypatch.setenv("RDA_RUNS", str(tmp_path / "runs"))
-    for folder, place in ((tmp_path / "runs" / "a b", "'a b'"), (tmp_path / "c", tmp_path / "c")):
-        trained = entry("A", [1, 0], (SimpleNamespace(folder=folder),))
-        found = verdict(None, "accuracy", [trained], ())
-        assert command_to_use(found) == f"rda predict {place} --data FILE"
-    assert command_to_use(replace(found, recommended=None)) == ""
-
-
-def test_a_few_sequences_prove_little():
-    """Three of eight are no proof, whatever a bootstrap says; eight of eight are."""
-    right, fewer, wrong = [1] * 8, [1] * 5 + [0] * 3, [0] * 8
-    found = verdict(None, "accuracy", [entry("A", right), entry("B", fewer)], ())
-    assert "The difference to B is not significant" in found.advice
-    found = verdict(None, "accuracy", [entry("A", right), entry("B", wrong)], ())
-    assert "A is better than B" in found.advice
-
-
-def test_units_with_the_same_score_are_all_named():
-    entries = [entry("A", [1] * 9 + [0]), entry("B", [0] + [1] * 9), entry("C", [1, 0] * 5)]
-    advice = verdict(None, "accuracy", entries, ()).advice
-    assert advice.startswith("A and B have the best accuracy on the test part: 0.9 ")
-    assert "The difference to C is not significant" in advice
-    alone = verdict(None, "accuracy", entries[:2], ()).advice
-    assert "They are equally good, and none is much quicker: take A." in alone
-    assert "difference" not in alone
-
-
 def test_the_command_compares_and_does_not_train_twice(tmp_path, capsys):
     path = write_csv(tmp_path / "a.csv", waves(40))
     line = ["compare", "--data", str(path), "RWA", "GRU", "--steps", "4", "--hidden-size", "4"]
@@ -229,7 +169,7 @@ def test_the_command_compares_and_does_not_train_twice(tmp_path, capsys):
     assert main(line) == 0
     said = " ".join(capsys.readouterr().out.split())
     assert "has the best accuracy on the test part" in said
-    needs_none = any(words in said for words in ("no recurrent unit is needed", "take that"))
+    needs_none = any(words in said for words in ("nothing here shows", "take that"))
     assert ("use it: rda predict " in said) != needs_none
     (run, *_) = (tmp_path / "runs").glob("sequences-*")
     assert main(["predict", str(run), "--data", str(path)]) == 0

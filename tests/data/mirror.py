@@ -53,6 +53,8 @@ def declaring(packed: bytes, size: int) -> bytes:
 
 PACKED = {"": CONTENT, ".gz": gzip.compress(CONTENT, mtime=0), ".zip": zipped(CONTENT)}
 
+DRIPS, SECONDS_BETWEEN_DRIPS = 80, 0.05
+
 
 @dataclass
 class Page:
@@ -67,6 +69,7 @@ class Page:
     breaks_off_after: int | None = None
     stalls_then: bool = False
     continues_elsewhere: bool = False
+    drips_in: Literal["", "status line", "headers", "chunk head", "trailers"] = ""
 
 
 class Mirror:
@@ -104,6 +107,10 @@ class Mirror:
         wanted = request.headers.get("Range")
         self.asked.append((request.path, wanted))
         page = self.pages.get(request.path, Page(b"no such page", status=404))
+        if page.drips_in:
+            with contextlib.suppress(OSError):  # the client may have had enough
+                self._drip(request, page)
+            return
         self.stop_stalling.wait(page.seconds_before)
         start = 0
         if wanted and page.knows_ranges and page.status == 200:
@@ -120,6 +127,22 @@ class Mirror:
                 request.wfile.write(b"\r\n0\r\n\r\n")
         if page.stalls_then:
             self.stop_stalling.wait()
+
+    def _drip(self, request: BaseHTTPRequestHandler, page: Page) -> None:
+        """A whole answer in chunks; one part of it takes seconds, a few bytes at a time."""
+        parts = {
+            "status line": (b"HTTP/1.1 200 ", b"o"),
+            "headers": (b"ok\r\n", b"X: x\r\n"),
+            "chunk head": (b"Transfer-Encoding: chunked\r\n\r\n", b"0"),
+            "trailers": (b"%x\r\n%b\r\n0\r\n" % (len(page.body), page.body), b"X: x\r\n"),
+        }
+        for part, (sent, repeated) in parts.items():
+            request.wfile.write(sent)
+            for _ in range(DRIPS if part == page.drips_in else 0):
+                if self.stop_stalling.wait(SECONDS_BETWEEN_DRIPS):
+                    return
+                request.wfile.write(repeated)
+        request.wfile.write(b"\r\n")
 
 
 def _send_head(request: BaseHTTPRequestHandler, page: Page, start: int) -> None:

@@ -2,14 +2,14 @@
 
 import errno
 import threading
-import urllib.request
 from pathlib import Path
 
 import pytest
 from mirror import CONTENT, IMAGES, PACKED, Page, file_of
 
-from rda.data import archive, download
-from rda.data.errors import DataError
+from rda.data import archive, download, patience
+from rda.data.errors import DataError, DataWarning
+from rda.files import waiting_lock
 
 BODY = PACKED[".gz"]
 NAME = f"{IMAGES}.gz"
@@ -32,7 +32,7 @@ def lone(mirror):
 def assert_good(path, folder):
     assert path == folder / NAME
     assert path.read_bytes() == BODY
-    assert sorted(child.name for child in folder.iterdir()) == [f".{NAME}.lock", NAME]
+    assert sorted(child.name for child in folder.iterdir()) == [NAME]
 
 
 def failure(file, folder):
@@ -158,13 +158,13 @@ BROKEN = {
 @pytest.fixture(params=BROKEN)
 def broken(request, mirror, monkeypatch):
     """A page that is broken. Only silent ones are given up soon: a busy machine may be slow."""
-    page, opened = BROKEN[request.param], urllib.request.urlopen
+    page, opened = BROKEN[request.param], download.open_url
 
     def open_page(asked, timeout):
         is_silent = "silent" in request.param and mirror.pages.get(asked.selector) is page
         return opened(asked, timeout=0.2 if is_silent else timeout)
 
-    monkeypatch.setattr(urllib.request, "urlopen", open_page)
+    monkeypatch.setattr(download, "open_url", open_page)
     return page
 
 
@@ -211,10 +211,10 @@ def test_what_was_downloaded_before_the_network_went_is_kept(mirror, lone, tmp_p
 def test_a_folder_that_takes_nothing_is_told_in_one_line(
     number, mirror, lone, tmp_path, monkeypatch
 ):
-    def refuse(path, mode):
+    def refuse(path, mode, **options):
         if Path(path).suffix == ".part":
             raise OSError(number, "the disk says no")
-        return open(path, mode)
+        return open(path, mode, **options)
 
     mirror.pages[f"/{NAME}"] = Page(BODY)
     monkeypatch.setattr(download, "open", refuse, raising=False)
@@ -320,6 +320,57 @@ def test_a_slow_server_is_given_its_time(dripping, tmp_path):
     assert asked == [0]
 
 
+@pytest.mark.parametrize("part", ["status line", "headers", "chunk head", "trailers"])
+def test_a_server_that_is_never_silent_and_never_done_is_given_up(
+    part, mirror, lone, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(patience, "SECONDS_WITHOUT_PROGRESS", 0.5)
+    mirror.pages[f"/{NAME}"] = Page(BODY, drips_in=part)
+    assert f"{lone.urls[0]} " in (told := failure(lone, tmp_path))
+    assert "made no progress in 0.5 seconds" in told
+
+
+def test_a_failed_download_leaves_no_folder_that_it_has_made(mirror, lone, tmp_path):
+    failure(lone, tmp_path / "not" / "there")
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "mine").mkdir()
+    failure(lone, tmp_path / "mine")
+    assert [place.name for place in tmp_path.rglob("*")] == ["mine"]
+
+
+@pytest.fixture
+def impatient(monkeypatch):
+    monkeypatch.setattr(download, "SECONDS_UNTIL_TOLD", 0.1)
+    monkeypatch.setattr(download, "SECONDS_WITHOUT_GROWTH", 0.5)
+
+
+def locked(folder):
+    """Hold the lock of the download as another process would."""
+    return waiting_lock(folder / f".{NAME}.lock", lambda seconds: pytest.fail("it is free"))
+
+
+def test_a_lock_that_a_stranger_holds_is_named_and_not_waited_for_without_end(
+    impatient, mirror, lone, tmp_path
+):
+    mirror.pages[f"/{NAME}"] = Page(BODY)
+    with locked(tmp_path), pytest.warns(DataWarning, match=r"waiting for it") as warned:
+        told = failure(lone, tmp_path)
+    assert len(warned) == 1
+    assert f"another process, which holds {tmp_path / f'.{NAME}.lock'} and has received" in told
+
+
+def test_a_lock_whose_holder_gets_on_is_waited_for(lone, tmp_path):
+    part = tmp_path / f"{NAME}.part"
+    waits = download._patience(lone, tmp_path / "lock", part)
+    with pytest.warns(DataWarning):
+        waits(60.0)
+    for minute in range(2, 60):
+        part.write_bytes(bytes(minute))
+        waits(60.0 * minute)
+    with pytest.raises(DataError, match="has received nothing for 300 seconds"):
+        waits(60.0 * minute + download.SECONDS_WITHOUT_GROWTH)
+
+
 def test_a_bad_copy_is_replaced_and_the_progress_says_so(mirror, lone, tmp_path):
     (tmp_path / NAME).write_bytes(b"bad")
     mirror.pages[f"/{NAME}"] = Page(BODY)
@@ -350,3 +401,16 @@ def test_two_downloads_at_once_make_one(mirror, lone, tmp_path):
     for path in found:
         assert_good(path, tmp_path)
     assert mirror.bytes_sent == len(BODY)
+
+
+@pytest.mark.parametrize("planted", [f"{NAME}.part", f".{NAME}.lock"])
+def test_a_link_in_a_shared_folder_leads_to_no_file_of_mine(mirror, lone, tmp_path, planted):
+    mirror.pages[f"/{NAME}"] = Page(BODY)
+    (tmp_path / "mine").write_bytes(b"precious")
+    (tmp_path / "shared").mkdir()
+    link = tmp_path / "shared" / planted
+    for leads_to in ("mine", "not-there-yet"):
+        link.unlink(missing_ok=True)
+        link.symlink_to(tmp_path / leads_to)
+        assert "it is a link" in failure(lone, tmp_path / "shared")
+        assert [path.read_bytes() for path in tmp_path.iterdir() if path.is_file()] == [b"precious"]

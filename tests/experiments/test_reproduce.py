@@ -6,13 +6,12 @@ import os
 import re
 import signal
 import stat
-import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 from types import SimpleNamespace
 
+import forking
 import pytest
 from fake_paper import write_paper
 from rich.console import Console
@@ -29,7 +28,8 @@ from rda.labels import COMPARED
 from rda.scan.cuda.onchip import SHARED
 from rda.settings import Limits, Recipe
 from rda.tasks.addition import Addition
-from rda.training.record import METRICS, Record
+from rda.training.locking import RunLock
+from rda.training.record import METRICS, Record, write_settings
 from rda.training.running import train
 from rda.training.settings import RunSettings, default_name, full_settings
 
@@ -51,6 +51,7 @@ class Told:
 
     def __init__(self, act=lambda working: None):
         self.states = {}
+        self.lines = []
         self.most = 0
         self.act = act
 
@@ -58,8 +59,11 @@ class Told:
         self.most = max(self.most, len(working))
         self.act(working)
 
-    def ended(self, one, status):
-        self.states[one.run.name] = (status.state if status else None, one.said())
+    def ended(self, one):
+        self.states[one.run.name] = (one.status.state if one.status else None, one.said)
+
+    def say(self, line):
+        self.lines.append(line)
 
 
 def has_stepped(folder, one):
@@ -111,12 +115,14 @@ def test_at_the_end_of_the_budget_everything_is_saved_and_goes_on_as_if_nothing_
 
 @pytest.mark.parametrize(("code", "failed"), [(130, 0), (1, 1)])
 def test_a_run_that_is_stopped_while_it_starts_has_not_failed(tmp_path, code, failed):
-    (run,) = schedule(tmp_path, runs(1)).queue
+    work = schedule(tmp_path, runs(1))
+    run = work.queue.pop()
     console = Console(file=io.StringIO())
     board = Board(console, [run], lambda settings: 1.0, float("inf"))
-    with tempfile.TemporaryFile() as output:
-        output.write(b"rda: as told")
-        board.ended(Working(run, SimpleNamespace(returncode=code), output), None)
+    output = io.BytesIO(b"rda: as told")
+    process = SimpleNamespace(returncode=code, poll=lambda: code, stdin=None)
+    work.working.append(Working(run, process, output))
+    assert work.work(board) is None
     assert board.failed == failed
     assert f"{run.name}: rda: as told" in console.file.getvalue()
 
@@ -133,32 +139,48 @@ def test_ctrl_c_saves_and_says_so(tmp_path):
     assert [state for state, _ in told.states.values()] == ["interrupted"]
 
 
-def test_after_a_kill_the_runs_go_on_to_their_end_and_are_left_alone_until_then(tmp_path):
-    (settings,) = runs(1, steps=400)
-    code = (
-        f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
-        "import test_reproduce as test\n"
-        f"work = test.schedule(test.Path({str(tmp_path)!r}), test.runs(1, steps=400))\n"
-        "work.work(test.Told())\n"
-    )
-    command = subprocess.Popen([sys.executable, "-c", code])
-    metrics = tmp_path / default_name(settings) / METRICS
-    while not metrics.exists() or not metrics.stat().st_size:
-        assert command.poll() is None
-        time.sleep(0.02)
-    command.kill()
-    command.wait()
+@pytest.fixture
+def taken(tmp_path):
+    """The settings of a run, and the lock of its folder as another process would hold it."""
+    (settings,) = runs(1)
+    folder = tmp_path / default_name(settings)
 
-    def planned():
-        (run,) = make_plan({default_name(settings): settings}, tmp_path)
-        return run
+    def take():
+        folder.mkdir()
+        write_settings(folder, settings)
+        return RunLock(folder)
 
-    assert not planned().missing  # still trained, or done already
-    while planned().busy:
-        time.sleep(0.05)
-    assert planned().done
-    train(settings, tmp_path / "whole", device="cpu", threads=1)
-    assert metrics.read_bytes() == (tmp_path / "whole" / METRICS).read_bytes()
+    return settings, take
+
+
+def test_a_run_that_another_process_trains_is_waited_for(tmp_path, taken):
+    settings, take = taken
+    lock = take()
+    (run,) = make_plan({default_name(settings): settings}, tmp_path)
+    assert run.busy
+
+    def end(working):
+        assert not working
+        lock.release()
+        train(settings, tmp_path / run.name, device="cpu", threads=1)
+
+    told = Told(end)
+    work = schedule(tmp_path, [settings], thinned=True)
+    work.wait_for(run, told)
+    assert work.work(told) is None
+    assert told.lines == [f"{run.name} is trained by another process"]
+    assert told.states == {run.name: ("finished", "all 5 steps done")}
+    assert Record(tmp_path / run.name).status.thinned
+
+
+def test_a_run_that_another_process_took_first_is_done_when_that_leaves_it(tmp_path, taken):
+    settings, take = taken
+    work = schedule(tmp_path, [settings])
+    lock = take()
+    told = Told(lambda working: not working and lock.release())
+    assert work.work(told) is None
+    assert told.lines == [f"{default_name(settings)} is trained by another process"]
+    assert [state for state, _ in told.states.values()] == ["finished"]
 
 
 def test_a_run_that_fills_the_device_is_trained_alone(tmp_path, monkeypatch):
@@ -166,7 +188,7 @@ def test_a_run_that_fills_the_device_is_trained_alone(tmp_path, monkeypatch):
     shares = []
 
     class Ended:
-        returncode = 0
+        returncode, stdin = 0, None
 
         def __init__(self, line, env, **options):
             shares.append((line[line.index("train") + 1], env["RDA_RUNS_AT_ONCE"]))
@@ -321,6 +343,25 @@ class TestSharing:
             assert found.gain == sharing.GAIN
             service = {"CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_LOG_DIRECTORY"}
             assert set(found.environment) == {*service, SHARED}
+        calls = (tmp_path / "calls").read_text().splitlines()
+        assert [call.split() for call in calls] == [["-d", "True"], ["quit", "True"]]
+
+    def test_it_is_ended_too_where_the_command_is_killed(self, tmp_path, monkeypatch):
+        monkeypatch.setenv("PATH", os.pathsep.join([str(tmp_path), os.defpath]))
+        self.daemon(tmp_path, 0)
+        code = (
+            "import os\nfrom rda.experiments.sharing import shared_gpu\n"
+            "with shared_gpu() as found:\n"
+            "    print(found.environment['CUDA_MPS_PIPE_DIRECTORY'], flush=True)\n"
+            "    os.kill(os.getpid(), 9)\n"
+        )
+        _, said, _ = forking.run(["-c", code])
+        folder = Path(said.strip()).parent
+        assert folder.name.startswith("rda-mps-")
+        give_up = time.monotonic() + 120.0  # against hangs only
+        while folder.exists():  # it goes last
+            assert time.monotonic() < give_up
+            time.sleep(0.02)
         calls = (tmp_path / "calls").read_text().splitlines()
         assert [call.split() for call in calls] == [["-d", "True"], ["quit", "True"]]
 

@@ -21,8 +21,8 @@ class Quiet:
     def looked(self, working, waiting):
         pass
 
-    def ended(self, one, status):
-        assert status is not None, one.said()
+    def ended(self, one):
+        assert one.status is not None, one.said
 
 
 def test_runs_that_share_the_gpu_are_the_runs_they_are_alone(tmp_path):

@@ -5,28 +5,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 from cluster import Cluster, why_not
 from comparing_records import differences
-from tiny_commands import OFTEN, STEPS, TINY, command
-
-SECONDS = 240.0
-"""Against hangs only."""
-
-
-def wait_for_steps(folder, process, steps=5):
-    """Wait until a run has begun and return its folder."""
-    give_up = time.monotonic() + SECONDS
-    while time.monotonic() < give_up:
-        for metrics in sorted(folder.glob("*/metrics.jsonl")):
-            if metrics.read_bytes().count(b"\n") >= steps:
-                return metrics.parent
-        assert process.poll() is None, process.stdout.read()
-        time.sleep(0.02)
-    raise AssertionError("no run has begun")
+from tiny_commands import OFTEN, SECONDS, STEPS, TINY, command, wait_for_steps
 
 
 def processes_of(run):

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import time
 
 STEPS = 400
 TINY = (
@@ -10,6 +11,8 @@ TINY = (
 ).split()
 OFTEN = ["--checkpoint-minutes", "0"]
 """A run that saves after every step is slow enough to be killed on its way."""
+SECONDS = 240.0
+"""Against hangs only."""
 
 
 def command(line, environment):
@@ -17,3 +20,15 @@ def command(line, environment):
         [sys.executable, "-m", "rda", *line], env=environment, text=True,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
     )  # fmt: skip
+
+
+def wait_for_steps(folder, process, steps=5):
+    """Wait until a run has begun and return its folder."""
+    give_up = time.monotonic() + SECONDS
+    while time.monotonic() < give_up:
+        for metrics in sorted(folder.glob("*/metrics.jsonl")):
+            if metrics.read_bytes().count(b"\n") >= steps:
+                return metrics.parent
+        assert process.poll() is None, process.stdout.read()
+        time.sleep(0.02)
+    raise AssertionError("no run has begun")

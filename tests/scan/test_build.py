@@ -181,7 +181,7 @@ def test_a_whole_cache_serves_even_where_nothing_can_be_written(tmp_path, monkey
     monkeypatch.setenv("RDA_CPU_FLAGS", UNOPTIMISED)
     build.load(SOURCE)
 
-    def refused(path):
+    def refused(path, waits):
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(build, "waiting_lock", refused)

@@ -228,7 +228,7 @@ def test_a_lock_that_another_user_holds_hangs_nobody(shared, compiler, tmp_path)
         build.load(SOURCE)
     for path in (tmp_path / "home" / ".cache" / "rda-torch").glob("*.so"):
         path.unlink()
-        with files.waiting_lock(shared / path.with_suffix(".lock").name):
+        with files.waiting_lock(shared / path.with_suffix(".lock").name, print):
             assert build.load(SOURCE).rda_vector_bytes() == OURS
 
 

@@ -1,5 +1,7 @@
 """Which GPU engine would run, and how the whole GPU is laid out: arithmetic, on any machine."""
 
+from pathlib import Path
+
 import pytest
 import torch
 from torch.fx.experimental.proxy_tensor import make_fx
@@ -7,7 +9,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from rda.activations import Choices
 from rda.functional import scan
 from rda.scan import dispatch
-from rda.scan.cuda import choosing, grid, launching, onchip
+from rda.scan.cuda import block, choosing, grid, launching, onchip
 from rda.scan.cuda.grid import CLUSTERS, SHARED_BYTES, WIDEST
 from rda.scan.cuda.launching import Layer, product_for
 from rda.scan.engines import Work
@@ -211,3 +213,24 @@ class TestSwitches:
         with launching.products(product):
             pass
         assert matmul.fp32_precision == own
+
+
+def test_the_sizes_that_the_docs_name_are_those_of_the_engines():
+    """In the tables of the README and of docs/kernels.md."""
+
+    def most(gates):
+        ways = ("forward", "backward")
+        sizes = range(4, 4000, 4)
+        return max(
+            units for units in sizes if all(grid.layout(H200, units, gates, way) for way in ways)
+        )
+
+    on_block = f"up to {block.LARGEST} units (LSTM {block.WEIGHTS // 4})"
+    on_grid = f"up to {most(gates=3)} (LSTM {most(gates=4)})"
+    for name in ("README.md", "docs/kernels.md"):
+        text = (Path(__file__).parents[2] / name).read_text()
+        for said in (on_block, on_grid, f"up to {onchip.LARGEST} units"):
+            assert said in text
+    assert f"{on_grid}, batches up to {choosing.MOST_ROWS_OF_GRID}, Hopper |" in (
+        (Path(__file__).parents[2] / "README.md").read_text()
+    )

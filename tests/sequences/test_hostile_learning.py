@@ -29,7 +29,7 @@ def opened(path, **settings):
 
 
 OPENED = {
-    "one row": (HEAD + "1,1,1,1\n", "got 1; does a column tell several apart"),
+    "one row": (HEAD + "1,1,1,1\n", "got 1; name a column that tells several apart"),
     "one class": (HEAD + rows(y=lambda i, t: 0), "one class in the training part"),
     "an input without values": (HEAD + rows(x=lambda i, t: ""), "x has no value"),
     "an infinite input": (HEAD + rows(x=lambda i, t: "-inf"), "x has no value"),
@@ -38,7 +38,7 @@ OPENED = {
     "infinite answers": (HEAD + rows(y=lambda i, t: "inf"), "y has no answer"),
     "as many classes as sequences": (HEAD + rows(y=lambda i, t: f"w{i}"), "no class has three"),
     "too many classes": (
-        "id,x,y\n" + "".join(f"{i},{i},w{i // 3}\n" for i in range(3_003)),
+        "id,x,y\n" + "".join(f"{i},{i % 2},w{i // 3}\n" for i in range(3_003)),
         "y has 1,001 different labels",
     ),
 }  # fmt: skip

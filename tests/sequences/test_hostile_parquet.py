@@ -155,7 +155,7 @@ def test_frames_with_cells_of_every_kind():
     frame["some"] = pandas.array([True, None] * 6, dtype="boolean")
     frame["mixed"] = pandas.Series([1, None, 2.5, np.nan, 10**400, 3] * 2, dtype=object)
     frame["far"] = np.array(["9999-01-01"] * N, dtype="datetime64[s]")
-    found = read(frame)
+    found = read(frame, Roles(features=("x", "some", "mixed", "far")))
     assert found.channels[1].categories == ("True",)
     np.testing.assert_array_equal(found.values[:6, 2], [1, np.nan, 2.5, np.nan, np.nan, 3])
     assert found.values[0, 3] == 253370764800

@@ -153,8 +153,8 @@ def test_names_that_look_like_numbers_stay_apart(tmp_path):
 def test_times_with_zones_and_times_that_are_too_large(tmp_path):
     zones = ["2020-01-01T03:00:00+03:00", "2020-01-01T01:00:00Z", "2020-01-01T01:00:00-01:00",
              "2020-01-01T23:00:00+20:00"]  # fmt: skip
-    found = read(write(tmp_path, HEAD + rows(t=zones.__getitem__, x=lambda i, t: t)))
-    assert found.values[:4, 0].tolist() == [0, 1, 2, 3]
+    found = read(write(tmp_path, HEAD + rows(t=zones.__getitem__, x=lambda i, t: t * t)))
+    assert found.values[:4, 0].tolist() == [0, 1, 4, 9]
     found = read(write(tmp_path, HEAD + rows(t=lambda t: 2**60 + t)))
     assert "numbers that large are not told apart" in found.notes[0]
 
@@ -172,8 +172,9 @@ def test_rows_of_any_order_with_steps_that_occur_twice(tmp_path):
 def test_first_rows_of_numbers(tmp_path):
     found = read(write(tmp_path, rows()))
     assert len(found.values) == 80
-    assert "holds numbers: it is a step" in found.notes[0]
-    named = read(write(tmp_path, "0,1,2,3\n" + rows()))  # as a frame without names is written
+    assert "holds values: it is a step" in found.notes[0]
+    # As a frame without names is written.
+    named = read(write(tmp_path, "0,1,2,3\n" + rows()), Roles(features=("0", "1", "2", "3")))
     assert len(named.values) == 80
     assert [channel.name for channel in named.channels] == ["0", "1", "2", "3"]
     assert read(write(tmp_path, "id,t,1,y\n" + rows())).channels[0].name == "1"
@@ -181,7 +182,7 @@ def test_first_rows_of_numbers(tmp_path):
 
 
 def test_a_name_with_a_comma_or_a_line_end_can_be_given(tmp_path):
-    path = write(tmp_path, 'id,t,"a,b","c\nd",y\n' + rows(x=lambda i, t: f"{i},{t}"))
+    path = write(tmp_path, 'id,t,"a,b","c\nd",y\n' + rows(x=lambda i, t: f"{i},{t / 2}"))
     task = OwnSequences(data=str(path), features='"a,b"')
     assert [channel.name for channel in task.read().channels] == ["a,b"]
     assert [channel.name for channel in read(path).channels] == ["a,b", "c\nd"]

@@ -29,7 +29,7 @@ def test_parts_of_a_table_are_the_whole(tmp_path, monkeypatch, rows):
 def test_each_file_of_a_folder_is_a_sequence(tmp_path, monkeypatch):
     monkeypatch.setattr(tables, "PART", 5)
     for name in "abcdef":
-        rows = "".join(f"{t},{ord(name) + t}\n" for t in range(4))
+        rows = "".join(f"{t},{ord(name) + t * t}\n" for t in range(4))
         (tmp_path / f"{name}.csv").write_text("t,x\n" + rows)
     assert same(read_in_parts(tmp_path), read(tmp_path)) > 1
 
@@ -37,7 +37,7 @@ def test_each_file_of_a_folder_is_a_sequence(tmp_path, monkeypatch):
 def test_rows_that_do_not_stand_together_are_read_at_once(tmp_path, monkeypatch):
     monkeypatch.setattr(tables, "PART", 1)
     path = tmp_path / "mixed.csv"
-    path.write_text("id,x\n" + "".join(f"{t % 3},{t}\n" for t in range(30)))
+    path.write_text("id,x\n" + "".join(f"{t % 3},{t * t}\n" for t in range(30)))
     assert same(read_in_parts(path), read(path)) == 1
 
 

@@ -2,6 +2,7 @@
 
 import math
 import os
+from pathlib import Path
 
 import pytest
 import torch
@@ -265,3 +266,24 @@ class TestVocabulary:
     def test_what_is_no_vocabulary_is_refused(self, facts):
         with pytest.raises(ValueError, match="not a vocabulary"):
             Vocabulary.from_facts(facts)
+
+
+@pytest.mark.parametrize("size", [1000, 299_999, 300_000, 2_000_000, 9_999_999, 10**7, 10**9])
+def test_the_sizes_in_the_docs_are_those_that_follow_from_the_text(size, monkeypatch):
+    monkeypatch.setattr(module, "_size", lambda paths: size)
+    monkeypatch.setattr(Text, "paths", lambda self: [])
+    preset = Text().suited({})
+    recipe, steps = preset.recipe, preset.limits.steps
+    passes = min(8 * 0.9 * size / (recipe.batch_size * preset.task.segment), 20_000)
+    text, said = {
+        128: ("under 300 kB", "2,000"),
+        256: ("under 10 MB", "8 passes, at least 2,000 and at most 20,000"),
+        512: ("longer", "20,000"),
+    }[recipe.hidden_size]
+    size_and_rate = recipe.hidden_size, recipe.batch_size, recipe.learning_rate
+    row = " | ".join(map(str, (text, *size_and_rate, said)))
+    assert f"| {row} |" in (Path(__file__).parents[2] / "docs" / "text.md").read_text()
+    if said.startswith("8 passes"):
+        assert steps == pytest.approx(max(passes, 2000), rel=0.01)
+    else:
+        assert f"{steps:,}" == said

@@ -1,12 +1,14 @@
 """Trains a tiny run again and again in children that are killed, until one lives to the end.
 
-python killing.py FOLDER RUN STEPS random|every
+python killing.py FOLDER RUN STEPS random|every|away
 
 Children are forked from this process, which has all of torch loaded and starts no threads, so
 that a child costs a fraction of a second. `random` kills 8 of them at a random moment, which is
 counted in Python calls, so that it does not depend on the speed of the machine; FOLDER/random has
 the run. `every` kills in each write to the disk: FOLDER/N has the run whose first child was killed
-in its N-th write. Prints how many children were killed.
+in its N-th write. `away` does the same, and where a checkpoint counts it is on a disk that is away
+at the next start: that must change nothing. Prints how many children were killed, and for `away`
+how many starts were refused.
 """
 
 import functools
@@ -22,6 +24,9 @@ from tiny_runs import TINY_RUNS, run_once, with_steps
 
 from rda import files
 from rda.tasks import all_tasks
+from rda.training.checkpoint import load_latest
+from rda.training.record import CHECKPOINTS
+from rda.training.status import FINISHED, RecordError
 
 
 def die_in_write(number):
@@ -107,6 +112,33 @@ def kill_in_every_write(folder, settings):
     return None
 
 
+def kill_and_take_away(folder, settings):
+    refused = 0
+    for number in itertools.count(1):
+        run = folder / str(number)
+        if lives(start_child(run, settings, functools.partial(die_in_write, number))):
+            return f"{number - 1} {refused}"
+        if load_latest(run / CHECKPOINTS, remove_bad=False)[0] is not None:
+            (run / CHECKPOINTS).rename(folder / "other-disk")
+            refused += is_refused(run, settings)
+            (folder / "other-disk").rename(run / CHECKPOINTS)
+        assert lives(start_child(run, settings, lambda: None))
+    return None
+
+
+def is_refused(run, settings):
+    """Whether the run is refused, or otherwise finished; its record stays as it was."""
+    before = {path.name: path.read_bytes() for path in run.iterdir()}
+    try:
+        assert run_once(run, settings).state == FINISHED
+        refused = False
+    except RecordError:
+        refused = True
+    for path in run.iterdir():
+        assert path.read_bytes() == before[path.name], f"{path} was changed"
+    return refused
+
+
 def load_everything():
     """What a first step would load: tasks, and with an optimiser half of torch."""
     all_tasks()
@@ -120,7 +152,9 @@ def main():
     load_everything()
     folder, name, steps, moments = sys.argv[1:]
     settings = with_steps(TINY_RUNS[name], int(steps), stop_at="never")
-    kill = {"random": kill_at_random, "every": kill_in_every_write}[moments]
+    kill = {
+        "random": kill_at_random, "every": kill_in_every_write, "away": kill_and_take_away,
+    }[moments]  # fmt: skip
     print(kill(Path(folder), settings))
 
 

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -10,9 +11,10 @@ import torch
 from tiny_runs import TINY_RUNS, run_once, with_steps
 
 from rda.tasks import Source
-from rda.training import checkpoint, running
+from rda.training import checkpoint, load, running
 from rda.training.locking import LOCK, RunLock, is_locked
-from rda.training.record import CHECKPOINTS, METRICS, Record
+from rda.training.manifest import MANIFEST
+from rda.training.record import CHECKPOINTS, ENVIRONMENT, METRICS, MODEL, STATUS, Record
 from rda.training.resources import NotEnoughMemoryError
 from rda.training.run import Run
 from rda.training.status import FINISHED, RecordError
@@ -145,3 +147,35 @@ def test_a_folder_that_was_there_before_is_not_removed(tmp_path):
 def test_metrics_are_not_world_writable(tmp_path):
     run_once(tmp_path / "run", RUN)
     assert not os.stat(tmp_path / "run" / METRICS).st_mode & 0o002
+
+
+def test_a_run_of_somebody_else_writes_to_no_file_of_mine(tmp_path):
+    run = tmp_path / "run"
+    run_once(run, with_steps(RUN, 2))
+    mine = tmp_path / "mine"
+    mine.write_text("precious")
+    for name in (LOCK, METRICS):
+        content = (run / name).read_bytes()
+        (run / name).unlink()
+        (run / name).symlink_to(mine)
+        with pytest.raises(RecordError, match=rf"cannot write .*{name}: it is a link"):
+            run_once(run, RUN)
+        assert mine.read_text() == "precious"
+        (run / name).unlink()
+        (run / name).write_bytes(content)
+    assert run_once(run, RUN).step == 3
+
+
+@pytest.mark.parametrize("name", [LOCK, METRICS, STATUS, ENVIRONMENT, MODEL, MANIFEST])
+def test_a_pipe_in_a_run_of_somebody_else_is_not_waited_for(tmp_path, name):
+    run = tmp_path / "run"
+    run_once(run, RUN)
+    (run / name).unlink()
+    os.mkfifo(run / name)
+    with suppress(RecordError, UserWarning):
+        load(run)
+    if name != LOCK:
+        with pytest.raises(RecordError, match=name):
+            Record(run).verify()
+    with suppress(RecordError):
+        assert run_once(run, with_steps(RUN, 4)).step == 4

@@ -207,6 +207,7 @@ class TestResuming:
         for folder in (tmp_path / "run", tmp_path / "run" / "checkpoints"):
             (folder / ".status.json.123.tmp").write_text("half")
             (folder / ".step-000000002.sha256.77.tmp").write_text("half")
+            (folder / ".model.safetensors.1a2b3c4d.tmp").write_text("half")
             (folder / ".mine.tmp").write_text("precious")
         run_once(tmp_path / "run", with_steps(settings, 3))
         assert [path.name for path in (tmp_path / "run").rglob("*.tmp")] == [".mine.tmp"] * 2

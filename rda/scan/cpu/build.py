@@ -79,7 +79,7 @@ def load(source: str) -> ctypes.CDLL:
         _complain_again(library)
         try:
             make_private(library.parent)
-            with waiting_lock(library.with_suffix(".lock")):
+            with waiting_lock(library.with_suffix(".lock"), _wait_for_another):
                 if not _is_whole(library):
                     _complain_again(library)
                     _compile(plan)
@@ -92,6 +92,12 @@ def load(source: str) -> ctypes.CDLL:
         return ctypes.CDLL(str(library))
     except OSError as error:
         raise BuildError(f"the compiled kernel does not load: {error}") from error
+
+
+def _wait_for_another(seconds: float) -> None:
+    """Another process compiles the same: no longer than it may take for that."""
+    if seconds > SECONDS_TO_COMPILE:
+        raise TimeoutError(f"another process has locked it for over {SECONDS_TO_COMPILE} seconds")
 
 
 def forget_failures() -> str | None:

@@ -28,27 +28,36 @@ class OwnSequences(Task):
     name = "sequences"
     title = "Own sequences"
     minima: ClassVar = {"horizon": 1, "window": 2}
+    added_later = ("recognise",)
+    earlier: ClassVar = {"recognise": "names"}
 
     data: str = ""
     """The sequences: a .csv, .tsv, .parquet, .npz or .ts file, a folder of them, or a pattern. In a
     table a row is a step; a column names the sequence, or each file is one."""
     problem: Problem = "auto"
     """A label or a number for each sequence, labels or numbers for every step, or a forecast of the
-    next values; auto looks at the target, and forecasts where there is none."""
+    next values; auto forecasts where horizon is more than 1 or there is no target, and looks at the
+    target otherwise."""
     target: str = ""
     """The column to be predicted; by default one named target, label, class or y. For a forecast,
-    the columns to be forecast, separated by commas; by default all that are numbers."""
+    the columns to be forecast, separated by commas; by default the one so named, or all that are
+    numbers."""
     sequence: str = ""
-    """The column that names the sequence of a row; by default sequence, series, id, ..."""
+    """The column that names the sequence of a row; by default sequence, series, id, ..., or a first
+    column of labels that tells the steps of one time apart."""
     time: str = ""
-    """The column that orders the steps of a sequence; by default time, step, date, ..."""
+    """The column that orders the steps of a sequence; by default time, step, date, ..., or one that
+    holds dates or counts up."""
     group: str = ""
     """A column of sequences that belong together: a group is not split over the parts."""
     features: str = ""
     """The columns that are inputs, separated by commas, and in quotes where a name has a comma; by
-    default all that have no other role."""
+    default all that have no other role and are no dates, running numbers or labels in front."""
     ignore: str = ""
     """Columns to be left out, separated by commas."""
+    recognise: Literal["values", "names"] = "values"
+    """Whether the values of columns that nobody named tell what they are for, or their names alone,
+    as in runs of before."""
     encoding: str = "utf-8"
     """How a table of text is encoded."""
     split: Literal["auto", "stratified", "random", "group", "time"] = "auto"
@@ -62,7 +71,7 @@ class OwnSequences(Task):
     balanced: bool = False
     """Give every class the same weight in the loss, however often it occurs."""
     horizon: int = 1
-    """How many steps ahead a forecast goes."""
+    """How many steps ahead a forecast goes; more than 1 asks for a forecast."""
     window: int = 200
     """Steps of a series that a forecast is trained on at a time."""
 
@@ -73,7 +82,8 @@ class OwnSequences(Task):
 
     @property
     def metric(self) -> str:  # type: ignore[override]
-        """Accuracy of labels; the mean absolute error of numbers, in their own unit."""
+        """Accuracy of labels; the mean absolute error of numbers, in their own unit. Of several
+        columns it is another, which their source knows."""
         return "accuracy" if self.problem in ("auto", "label", "labels") else "error"
 
     @property
@@ -112,11 +122,20 @@ class OwnSequences(Task):
         return Preset(task, recipe, Limits(steps=max(steps, 1)))
 
     def understood(self) -> OwnSequences:
-        """With the problem that the data shows, where none was asked for."""
+        """With the problem that the data shows, where none was asked for, and the column that it
+        shows to be forecast."""
         from rda.sequences.problem import problem_of
+        from rda.sequences.roles import as_listed
 
-        problem: Any = problem_of(self.read(), self.problem)
-        return replace(self, problem=problem)
+        sequences = self.read()
+        problem: Any = problem_of(sequences, "forecast" if self._forecasts else self.problem)
+        shown = sequences.found.forecast if problem == "forecast" else ""
+        return replace(self, problem=problem, target=self.target or as_listed(shown))
+
+    @property
+    def _forecasts(self) -> bool:
+        """Whether a forecast is asked for: by its name, or by how far it goes."""
+        return self.problem == "forecast" or (self.problem == "auto" and self.horizon > 1)
 
     def division(self) -> dict[str, Any]:
         """How the sequences are divided into parts, as `Divided.of` takes it."""
@@ -133,12 +152,15 @@ class OwnSequences(Task):
 
     def roles(self) -> Roles:
         """What the columns of a table are for, as far as it was said."""
+        from rda.sequences.found import NAMES_ALONE
         from rda.sequences.roles import Roles, listed
 
-        forecast = self.problem == "forecast"
+        by_values = self.recognise == "values"
         return Roles(
-            self.sequence, self.time, "" if forecast else self.target, self.group,
+            self.sequence, self.time, "" if self._forecasts else self.target, self.group,
             listed(self.features), listed(self.ignore),
+            forecast=listed(self.target) if self._forecasts and by_values else None,
+            found=None if by_values else NAMES_ALONE,
         )  # fmt: skip
 
     def told(self) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from rda.sequences.forecasting import (
 )
 from rda.sequences.preparing import prepared_for, standards
 from rda.sequences.problem import Divided, Pieces
+from rda.sequences.seen import SEEN, digests_of, digests_of_stretches
 from rda.sequences.stored import digest
 from rda.sequences.understanding import Understanding
 from rda.settings import Recipe
@@ -106,7 +108,9 @@ class SequenceSource(Source):
             self._answers = self._answers.float()
         self._answers = self._answers.to(self.device)
         self._weights = self._class_weights() if task.balanced and self.classes else None
-        self._scale = torch.from_numpy(self.deviation).float().to(self.device)
+        scales = self.understanding.scales
+        unit = np.resize(scales, self.deviation.shape) if scales.size else 1.0
+        self._scale = torch.from_numpy(self.deviation / unit).float().to(self.device)
 
     def training_answers(self) -> Numbers:
         """Those of the training part that are there."""
@@ -141,6 +145,10 @@ class SequenceSource(Source):
         common = np.bincount(self.training_answers().astype(int)).argmax()
         tested = self._known("test")
         return float((tested == common).mean()) if len(tested) else None
+
+    @property
+    def metric(self) -> str:
+        return self.understanding.metric
 
     def batch(self, generator: Generator, batch_size: int) -> Batch:
         return self._batch("train", self._shuffled.next(generator, batch_size))
@@ -223,12 +231,14 @@ class SequenceSource(Source):
         return Understanding(
             self.problem, self.preparation, names, self.classes,
             tuple(self.mean.tolist()), tuple(self.deviation.tolist()), self.horizon,
-            self.drifting,
+            self.drifting, self.sequences.found,
         )  # fmt: skip
 
     def told(self) -> list[str]:
         """What was understood of the data, in lines."""
-        lines = describe(self.sequences, self.divided, self.problem, self.preparation)
+        lines = describe(
+            self.sequences, self.divided, self.problem, self.preparation, self.forecast_names
+        )
         if self.drifting:
             lines.append(
                 f"no level that comes back: {', '.join(map(printable, self.drifting))}; read as "
@@ -237,7 +247,21 @@ class SequenceSource(Source):
         return lines
 
     def facts(self) -> dict[str, Any]:
-        return {"sequences": self.understanding.to_facts(), "sha256": self._digest}
+        return {
+            "sequences": self.understanding.to_facts(),
+            "sha256": self._digest,
+            SEEN: self._seen,
+        }
+
+    @cached_property
+    def _seen(self) -> list[str]:
+        """By what the sequences are recognised that trained, or chose the weights."""
+        if self.problem == "forecast":
+            last = "validation" if self.divided.count("validation") else "train"
+            read = _steps_before_the_end(self.sequences, self.divided, last)
+            return list(digests_of_stretches(read))
+        parts = (self.divided.members[part] for part in ("train", "validation"))
+        return [digests_of(self.sequences.chosen(np.concatenate(list(parts))))]
 
     def position(self) -> dict[str, Tensor]:
         return self._shuffled.position()
@@ -251,8 +275,14 @@ def _training_steps(sequences: Sequences, divided: Divided) -> Sequences:
     members = divided.members["train"]
     if members is not divided.members["test"]:
         return sequences.chosen(members)
+    return _steps_before_the_end(sequences, divided, "train")
+
+
+def _steps_before_the_end(sequences: Sequences, divided: Divided, part: str) -> Sequences:
+    """The series of a forecast up to where a part ends."""
+    members = divided.members[part]
     series = replace(sequences, target=None).chosen(members)
-    ends = np.unique(divided.parts["train"].limits) - sequences.starts[members]
+    ends = np.unique(divided.parts[part].limits) - sequences.starts[members]
     used = series.step_numbers < np.repeat(ends, series.lengths)
     return replace(series, values=series.values[used], lengths=ends)
 
