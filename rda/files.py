@@ -177,8 +177,10 @@ def replacing(path: Path, mode: int = 0o666) -> Iterator[BinaryIO]:
 
     It lies beside `path` under a name that nobody can foresee, is flushed to the disk, then
     renamed. Whatever else has its name, such as a link, is not written to and stays. A link at
-    `path` is replaced, and not followed.
+    `path` is replaced, and not followed. A device, or a link to one or to a
+    stream, such as /dev/stdout, is refused.
     """
+    _refuse_device(path)
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     file = open(temporary, "xb", opener=functools.partial(plain, mode=mode))  # noqa: SIM115
     try:
@@ -191,6 +193,19 @@ def replacing(path: Path, mode: int = 0o666) -> Iterator[BinaryIO]:
         temporary.unlink(missing_ok=True)
         raise
     _sync_folder(path.parent)
+
+
+def _refuse_device(path: Path) -> None:
+    """Raise where a file would take the place of a device or of a link to one: root may do that,
+    and a stream such as /dev/stdout would be gone for everybody."""
+    try:
+        is_link, kind = path.is_symlink(), path.stat().st_mode
+        leads_to_stream = is_link and os.readlink(path).startswith("/proc/")
+    except OSError:
+        return  # nothing is there, or a link that leads nowhere
+    leads_to_stream |= is_link and (stat.S_ISFIFO(kind) or stat.S_ISSOCK(kind))
+    if leads_to_stream or stat.S_ISCHR(kind) or stat.S_ISBLK(kind):
+        raise OSError(errno.EINVAL, "it is not a plain file", str(path))
 
 
 def plain(path: str | Path, flags: int, mode: int = 0o666) -> int:

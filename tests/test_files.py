@@ -188,6 +188,16 @@ def test_a_link_in_the_place_of_what_is_written_is_replaced_and_not_followed(tmp
     assert precious.read_text() == "precious"
 
 
+@pytest.mark.parametrize("leads_to", ["pipe", "/dev/null", "/proc/self/fd/1"])
+def test_no_file_takes_the_place_of_a_stream_such_as_standard_output(tmp_path, leads_to):
+    os.mkfifo(tmp_path / "pipe")
+    link = tmp_path / "stdout"
+    link.symlink_to(leads_to)
+    with pytest.raises(OSError, match="it is not a plain file"):
+        files.write_atomically(link, b"mine")
+    assert link.is_symlink()
+
+
 def test_an_error_on_the_way_leaves_the_old_file_and_nothing_else(tmp_path):
     files.write_atomically(tmp_path / "table.csv", b"old")
     with (
