@@ -86,9 +86,9 @@ def load_latest(folder: Path, *, remove_bad: bool = True) -> tuple[Checkpoint | 
 
 
 def is_cut_off(folder: Path, step: int) -> bool:
-    """Whether all of a checkpoint is there but its checksum."""
+    """Whether all of the first checkpoint is there but its checksum, and no other one."""
     path = _path(folder, step)
-    return path.exists() and not path.with_suffix(".sha256").exists()
+    return _listed(folder) == [path.name]
 
 
 def any_in(folder: Path) -> bool:

@@ -214,15 +214,18 @@ class Run:
         Beginning again would destroy a record that can be continued when the disk is back.
         """
         status = self.status
-        if not status.has_saved:
+        # A status is written before the first row is.
+        lost = not (self.folder / STATUS).exists() and self.metrics.path.stat().st_size > 0
+        if not status.has_saved and not lost:
             return
         folder, step = self.folder / CHECKPOINTS, status.saved_step
         if not status.ended and step is not None and checkpoint.is_cut_off(folder, step):
             return
         at = "" if step is None else f" at step {step}"
+        what = f"has lost its {STATUS}, and" if lost else f"was saved{at}, but"
         raise CheckpointError(
-            f"run {self.folder.name} was saved{at}, but {folder} has no checkpoint: it may be on "
-            "another disk, which is away"
+            f"run {self.folder.name} {what} {folder} has no checkpoint that can be used: they may "
+            "be on another disk, which is away"
         )
 
     def save(

@@ -110,6 +110,30 @@ def test_starting_over_waits_for_the_disk_that_its_link_leads_to(tmp_path):
     assert contents(run) == before
 
 
+def test_a_run_whose_status_and_checkpoints_are_gone_keeps_its_metrics(tmp_path):
+    run = tmp_path / "run"
+    run_once(run, WHOLE)
+    unplug(run)
+    (run / STATUS).unlink()
+    before = contents(run)
+    with pytest.raises(RecordError, match=r"lost its status\.json.*another disk.*--force starts"):
+        run_once(run, WHOLE)
+    assert contents(run) == before
+
+
+def test_a_run_whose_checkpoints_have_lost_their_checksums_keeps_its_metrics(tmp_path):
+    run = tmp_path / "run"
+    killed_after(run, 4)
+    checksums = list((run / CHECKPOINTS).glob("*.sha256"))
+    assert len(checksums) == 2
+    for path in checksums:
+        path.unlink()
+    before = contents(run)
+    with pytest.raises(RecordError, match="no checkpoint that can be used"):
+        run_once(run, WHOLE)
+    assert contents(run) == before
+
+
 @pytest.mark.parametrize("version", ["this", "an older"])
 def test_a_run_killed_before_its_first_checkpoint_begins_again(tmp_path, version):
     run = tmp_path / "run"
