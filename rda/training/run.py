@@ -198,13 +198,8 @@ class Run:
             raise RecordError(f"{error}; --force starts over") from error
         except OSError as error:
             raise RecordError(f"cannot read {error.filename}: {error.strerror}") from error
-        asked = identity(self.settings)
-        if found is not None and _completed(found.values.get("settings"), self.settings) != asked:
-            raise RecordError(
-                f"the checkpoint of run {self.folder.name} was made with other settings than its "
-                f"{SETTINGS} now says; --force starts over"
-            )
         if found is not None:
+            _refuse_other_checkpoint(self.folder.name, found, self.settings)
             refuse_other_data(self.folder.name, recorded_facts(found.values), self._source)
         return found, (row_of(line, METRICS) for line in kept.splitlines()), notes
 
@@ -292,6 +287,27 @@ class Run:
 
     def _with_facts(self, values: Mapping[str, Any]) -> dict[str, Any]:
         return {**values, "data": self._source.facts()}
+
+
+def refuse_foreign_checkpoint(folder: Path, settings: RunSettings) -> None:
+    """Raise where a folder's settings are those asked for, and its last checkpoint has others.
+
+    This needs no model, which settings that somebody has changed could make as large as they like.
+    """
+    found = None
+    with suppress(CheckpointError, RecordError, OSError):
+        if identity(Record(folder).settings) == identity(settings):
+            found, _ = checkpoint.load_latest(folder / CHECKPOINTS, remove_bad=False)
+    if found is not None:
+        _refuse_other_checkpoint(folder.name, found, settings)
+
+
+def _refuse_other_checkpoint(name: str, found: Checkpoint, settings: RunSettings) -> None:
+    if _completed(found.values.get("settings"), settings) != identity(settings):
+        raise RecordError(
+            f"the checkpoint of run {name} was made with other settings than its "
+            f"{SETTINGS} now says; --force starts over"
+        )
 
 
 def _step_of(line: str) -> float:

@@ -15,7 +15,7 @@ from rda.training.listening import Listener, Quiet
 from rda.training.loop import run_training
 from rda.training.record import CHECKPOINTS, SETTINGS, Record
 from rda.training.resources import check_precision, enough_memory, find_device
-from rda.training.run import Run
+from rda.training.run import Run, refuse_foreign_checkpoint
 from rda.training.settings import RunSettings, identity
 from rda.training.status import RecordError, Status
 from rda.training.team import device_of_member, leadership, team
@@ -71,6 +71,8 @@ def train(
     """
     if not force and (kept := _thinned(settings, Path(folder))) is not None:
         return kept
+    if not force:
+        refuse_foreign_checkpoint(Path(folder), settings)
     where = find_device(device_of_member(device))
     check_precision(settings.unit, settings.recipe.precision, where)
     check_rows(settings.recipe.batch_size)

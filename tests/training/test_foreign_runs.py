@@ -14,7 +14,7 @@ from tiny_runs import TINY_RUNS, run_once, with_steps
 
 from rda.settings import Limits, Recipe
 from rda.tasks.own_sequences import OwnSequences
-from rda.training import checkpoint, load
+from rda.training import checkpoint, load, running
 from rda.training.manifest import MANIFEST, write_manifest
 from rda.training.record import CHECKPOINTS, MODEL, SEALED, SETTINGS, STATUS, Record
 from rda.training.running import train
@@ -102,6 +102,20 @@ def test_settings_of_a_huge_model_are_compared_with_the_weights_first(copied, ad
         [sys.executable, "-c", code, run], capture_output=True, text=True, check=False
     )
     assert done.stdout == "the weights of run addition do not fit its settings\n", done.stderr
+
+
+def test_training_compares_settings_with_the_checkpoint_before_it_makes_a_model(
+    copied, addition, monkeypatch
+):
+    run = copied(addition)
+    written = (run / SETTINGS).read_text()
+    (run / SETTINGS).write_text(written.replace("hidden_size = 8\n", "hidden_size = 100000\n"))
+    seal_again(run)
+    monkeypatch.setattr(running, "build_stepper", pytest.fail)
+    with pytest.raises(
+        RecordError, match="checkpoint .* made with other settings"
+    ):
+        running.train(Record(run).settings, run)
 
 
 @pytest.mark.parametrize("name", ["readout.weight", "unit.weight_ih_l0", "readout.bias"])
