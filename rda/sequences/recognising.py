@@ -221,6 +221,8 @@ class _Look:
             return "is a part of a date"
         if self._has_years(name):
             return "holds years"
+        if name == self.first and self.dates and _stand_together(values):
+            return "looks like a label"
         return "counts up again and again" if _counts_again(values) else ""
 
     def _named_as_target(self) -> str:
@@ -288,6 +290,12 @@ def _tell_apart(labels: Column, times: Sequence[Numbers]) -> bool:
     if len(changes) + 1 != count or not (apart or not times):
         return False
     return bool(labels.words) or _count_stretches(values, changes)
+
+
+def _stand_together(values: Numbers) -> bool:
+    """Whether the rows of each of several whole numbers stand together, and count them."""
+    changes = np.flatnonzero(np.diff(values))
+    return len(np.unique(values)) == len(changes) + 1 and _count_stretches(values, changes)
 
 
 def _count_stretches(values: Numbers, changes: Counts) -> bool:

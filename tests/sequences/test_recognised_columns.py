@@ -101,6 +101,13 @@ def test_what_is_no_measurement_is_left_out_and_that_is_told(tmp_path, name):
     assert "to be learned: a forecast of the next values of x" in task.told()
 
 
+def test_numbers_in_front_are_labels_where_dates_do_not_tell_the_rows_apart(tmp_path):
+    shops, dates = [1 + i // 48 for i in range(N)], TIMES[:24] * 6
+    task = OwnSequences(data=write(tmp_path, table(Store=shops, Date=dates, x=AIRLINE)))
+    assert [channel.name for channel in task.read().channels] == ["x"]
+    assert LEFT.format("Store looks like a label") in task.told()
+
+
 def test_what_was_named_is_read_whatever_it_looks_like(tmp_path):
     path = write(tmp_path, table(day=range(N), when=TIMES, x=AIRLINE))
     features = [one.name for one in OwnSequences(data=path, features="day,when,x").read().channels]

@@ -112,9 +112,7 @@ def test_training_compares_settings_with_the_checkpoint_before_it_makes_a_model(
     (run / SETTINGS).write_text(written.replace("hidden_size = 8\n", "hidden_size = 100000\n"))
     seal_again(run)
     monkeypatch.setattr(running, "build_stepper", pytest.fail)
-    with pytest.raises(
-        RecordError, match="checkpoint .* made with other settings"
-    ):
+    with pytest.raises(RecordError, match=r"checkpoint .* made with other settings"):
         running.train(Record(run).settings, run)
 
 
