@@ -147,6 +147,7 @@ def other_value(name, value):
         )),
         ("the state", other_tensors("state.1", lambda old: {"state.x": old})),
         ("state.0", other_tensors("state.0", lambda old: {"state.0": old[:, :1]})),
+        ("state.1", other_tensors("state.1", lambda old: {"state.1": old.long()})),
         ("generator", other_tensors("generator", lambda old: {})),
         ("seconds", other_value("seconds", "1")),
         ("evaluated_step", other_value("evaluated_step", -1)),
