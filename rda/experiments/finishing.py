@@ -6,6 +6,7 @@ from pathlib import Path
 from rda.analysis.looking import is_kept, keep_inspection
 from rda.experiments.plan import Planned
 from rda.training.derived import kept
+from rda.training.locking import locked
 from rda.training.record import INSPECTION, Record
 from rda.training.status import RecordError, RunInUseError
 from rda.training.thinning import thin
@@ -18,7 +19,9 @@ def finish(folder: Path, thinned: bool) -> str:
     """
     try:
         if _is_unseen(folder):
-            keep_inspection(folder)
+            with locked(folder):  # another process could thin it while it is looked at
+                if _is_unseen(folder):
+                    keep_inspection(folder)
         if thinned:
             thin(folder)
     except RunInUseError:
