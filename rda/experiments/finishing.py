@@ -13,9 +13,10 @@ from rda.training.thinning import thin
 
 
 def finish(folder: Path, thinned: bool) -> str:
-    """Do it, and nothing where all is done; why it could not be done, or an empty string.
+    """Look at its unit and thin its record, as far as that is left to do.
 
-    A kill on the way leaves the rest to the next call.
+    A kill on the way leaves the rest to the next call. Returns why it could not be done, or an
+    empty string.
     """
     try:
         if _is_unseen(folder):

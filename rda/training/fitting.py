@@ -12,13 +12,11 @@ from torch import Tensor
 
 from rda.training.model import fits
 from rda.training.status import is_count, is_number
-from rda.training.stepper import Stepper, state_tensors, without_prefix
-
-ADAM = ("step", "exp_avg", "exp_avg_sq")
+from rda.training.stepper import ADAM, Stepper, state_tensors, without_prefix
 
 
 def misfits(stepper: Stepper, tensors: dict[str, Tensor], values: Mapping[str, Any]) -> list[str]:
-    """What in a checkpoint is not as this run asks for, in words."""
+    """The parts of a checkpoint that do not fit this run, by name."""
     return [*_odd_values(values), *_odd_weights(stepper, tensors), *_odd_state(stepper, tensors)]
 
 

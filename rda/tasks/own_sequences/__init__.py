@@ -57,7 +57,7 @@ class OwnSequences(Task):
     """Columns to be left out, separated by commas."""
     recognise: Literal["values", "names"] = "values"
     """Whether the values of columns that nobody named tell what they are for, or their names alone,
-    as in runs of before."""
+    as in runs of earlier versions."""
     encoding: str = "utf-8"
     """How a table of text is encoded."""
     split: Literal["auto", "stratified", "random", "group", "time"] = "auto"
