@@ -133,7 +133,7 @@ class Runs:
 
 
 def opposite(answer: Answer) -> Answer:
-    """What the contrary of a statement is answered."""
+    """The answer to the contrary of a statement."""
     return "no" if answer == "yes" else "yes" if answer == "no" else answer
 
 
