@@ -55,7 +55,7 @@ def _inputs(
         empty = set()
     names = [name for name in roles.features if name not in empty]
     notes = [f"{name} has no value and is left out" for name in roles.features if name in empty]
-    notes += [note for name in names if (note := taken_for_words(name, columns[name]))]
+    notes += [note for name in names if (note := taken_for_words(name, columns[name].words))]
     return names, notes
 
 
