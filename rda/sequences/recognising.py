@@ -89,7 +89,7 @@ class _Look:
         self._find_forecast()
         features = tuple(name for name in self.roles.features if name not in self.left_out)
         if not features:
-            seen = "; ".join(["every one has another role", *self.notes])
+            seen = "; ".join([*self._of_target(), *self.notes]) or "every one has another role"
             option = f"; {NAMES_INPUTS}" if self.notes and NAMES_INPUTS not in seen else ""
             raise SequencesError(f"no column is left as an input: {seen}{option}")
         roles = replace(self.roles, features=features, looked_at=())
@@ -247,6 +247,11 @@ class _Look:
         low = {name.lower(): name for name in self.roles.features}
         named = next((low[name] for name in TARGET_NAMES if name in low), "")
         return "" if named and self.table.columns[named].words else named
+
+    def _of_target(self) -> list[str]:
+        name = self.roles.target
+        words = self.table.columns[name].words if name else ()
+        return [f"{name} is the target and holds words such as {words[0]!r}"] if words else []
 
     def _recorded_as_target(self) -> str:
         """A column of such a name that a run has written down as the one to be forecast."""

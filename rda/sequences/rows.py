@@ -106,9 +106,10 @@ def _order(table: Table, roles: Roles, code: Counts) -> tuple[Counts, list[str]]
     if same.any():
         too_large = np.abs(time).max() > EXACT
         why = ", as numbers that large are not told apart" if too_large else ""
+        several = "" if roles.sequence else "; --sequence names a column that tells several apart"
         notes.append(
             f"{int(same.sum()):,} steps have the same {roles.time} as the step before{why}: they "
-            "are kept in the order of the file"
+            f"are kept in the order of the file{several}"
         )
     within = np.argsort(code, kind="stable")
     if np.any((time[within][1:] < time[within][:-1]) & (np.diff(code[within]) == 0)):

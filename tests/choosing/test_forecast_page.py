@@ -44,5 +44,6 @@ def test_the_page_speaks_of_steps_and_stretches_of_time(tmp_path):
     assert "draws of other stretches of time and seeds" in page
     assert "draws of other test sequences" not in page
     assert "Blue: forecasts of the next step, each made" in page
+    assert "those above the axis are at its upper edge" in page
     assert "t orders the steps; --time names another column" in page
     assert re.search(r'<div class="wide">\s*<table class="comparison">', page)

@@ -220,6 +220,23 @@ def test_words_that_cannot_be_forecast_are_told_with_the_reason(tmp_path):
         OwnSequences(data=write(tmp_path, words), problem="forecast", target="mode").told()
 
 
+def test_a_target_of_words_without_inputs_is_named(tmp_path):
+    shares = table(ds=TIMES, y=[f"{50 + i % 7}%" for i in range(N)])
+    with pytest.raises(SequencesError, match="y is the target and holds words such as '50%'"):
+        read(write(tmp_path, shares))
+
+
+def test_steps_of_equal_times_lead_to_the_option_that_tells_sequences_apart(tmp_path):
+    rows = [(t, store, item) for t in range(20) for store in (1, 2) for item in (1, 2)]
+    date, store, item = zip(*rows, strict=True)
+    data = write(tmp_path, table(date=date, store=store, item=item, sales=range(0, 160, 2)))
+    said = "60 steps have the same date as the step before: they are kept in the order of the file"
+    option = "; --sequence names a column that tells several apart"
+    assert said + option in read(data).notes
+    in_stores = said.replace("60", "40")
+    assert in_stores in read(data, Roles(sequence="store")).notes
+
+
 def test_the_target_is_what_is_forecast_where_nothing_else_is_left(tmp_path):
     plain = OwnSequences(data=write(tmp_path, table(ds=TIMES, y=AIRLINE), "plain.csv"))
     rows = panel()
