@@ -114,7 +114,8 @@ def _of_table(read_with: Callable[[Roles], Table], roles: Roles) -> Sequences:
         return from_series_a_row(read_with(Roles(found=roles.found)))
     table = read_with(roles)
     if roles.found is not None:
-        told = told_of_sequence(table.roles, roles) + told_of_time(table.roles, roles)
+        told = told_of_sequence(table.roles, roles, len(table.names))
+        told += told_of_time(table.roles, roles)
         return from_table(replace(table, notes=(*table.notes, *told)))
     if roles == Roles(forecast=roles.forecast) and has_series_a_row(table):
         return from_series_a_row(table)

@@ -37,10 +37,13 @@ def recognised(table: Table, given: Roles) -> Table:
     return _Look(table, given).outcome()
 
 
-def told_of_sequence(roles: Roles, given: Roles) -> list[str]:
-    """A line on the column that names the sequences, unless somebody named it."""
-    if not roles.sequence or given.sequence:
+def told_of_sequence(roles: Roles, given: Roles, files: int) -> list[str]:
+    """A line on the column that names the sequences, or on files that are sequences, unless
+    somebody named a column."""
+    if given.sequence:
         return []
+    if not roles.sequence:
+        return ["each file is a sequence; --sequence names a column"] if files > 1 else []
     return [f"{roles.sequence} names the sequences; --sequence names another column"]
 
 
@@ -78,7 +81,7 @@ class _Look:
         """All of it."""
         self._leave_row_names()
         self._find_sequence()
-        self.notes += told_of_sequence(self.roles, self.given)
+        self.notes += told_of_sequence(self.roles, self.given, len(self.table.names))
         self.code = self._code()
         self.steps = _Steps(self.code)
         found_how = "" if self.roles.time else self._find_time()

@@ -202,6 +202,14 @@ def test_columns_found_by_their_names_are_told_unless_somebody_named_them(tmp_pa
     assert named.read().values.tolist() == task.read().values.tolist()
 
 
+def test_files_that_are_sequences_are_told(tmp_path):
+    files = [write(tmp_path, table(t=range(9), x=range(i, 18 + i, 2)), f"{i}.csv") for i in (1, 2)]
+    told = "each file is a sequence; --sequence names a column"
+    assert told in read(str(tmp_path)).notes
+    assert told not in read(files[0]).notes
+    assert told not in read(str(tmp_path), Roles(sequence="t", features=("x",))).notes
+
+
 def test_a_column_that_is_forecast_for_its_name_is_told_before_its_run(tmp_path):
     """Where the settings of the run have the column's name by then."""
     data = write(tmp_path, table(ds=TIMES, y=AIRLINE))
