@@ -49,7 +49,7 @@ def _best(units: Sequence[Entry], metric: str) -> list[str]:
     best = f"the best {score_name(metric)} on the test part: {first.score}."
     if len(tied) == 1:
         return [f"{first.name} has {best}"]
-    return [f"{listed(tied)} have {best} {first.name} was asked for first, and goes first."]
+    return [f"{listed(tied)} have {best} {first.name} comes first of them in the list of units."]
 
 
 def _undertrained(units: Sequence[Entry]) -> list[str]:
