@@ -246,7 +246,7 @@ def _sync_folder(folder: Path) -> None:
 
 @contextlib.contextmanager
 def waiting_lock(path: Path, waits: Callable[[float], None]) -> Iterator[None]:
-    """Wait until no other process holds the lock, then hold it; its file leaves with it.
+    """Wait until no other process holds the lock, hold it, then remove its file.
 
     The system releases the lock of a process that dies. Whoever can open the file can hold the
     lock without end: so while this waits, `waits` is called with the seconds that it has waited,
@@ -267,7 +267,7 @@ def waiting_lock(path: Path, waits: Callable[[float], None]) -> Iterator[None]:
 
 
 def _is_ours_now(file: BinaryIO, path: Path) -> bool:
-    """Take the lock if it is free; one whose file has left meanwhile is a lock no more."""
+    """Take the lock if it is free. One whose file was removed meanwhile does not count."""
     if fcntl is None:
         return True
     try:

@@ -1,5 +1,6 @@
 """Text and times, made fit to be shown."""
 
+from collections.abc import Sequence
 from datetime import timedelta
 
 PICTURES = str.maketrans(
@@ -31,3 +32,10 @@ def clock_time(seconds: float) -> str:
 def counted(number: int, what: str) -> str:
     """A number of things: 1 run, 1,234 runs."""
     return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
+
+
+def listed(parts: Sequence[str]) -> str:
+    """a, b and c."""
+    if len(parts) < 2:
+        return "".join(parts)
+    return f"{', '.join(parts[:-1])} and {parts[-1]}"

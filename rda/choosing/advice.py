@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from rda.choosing.entries import Entry
 from rda.choosing.statistics import can_confirm, differs, within
 from rda.settings import SCALED_ERROR
-from rda.wording import counted
+from rda.wording import counted, listed
 
 MUCH_QUICKER = 1.2
 """How many times as quick a unit has to be to be worth a remark."""
@@ -49,14 +49,14 @@ def _best(units: Sequence[Entry], metric: str) -> list[str]:
     best = f"the best {score_name(metric)} on the test part: {first.score}."
     if len(tied) == 1:
         return [f"{first.name} has {best}"]
-    return [f"{_listed(tied)} have {best} {first.name} was asked for first, and goes first."]
+    return [f"{listed(tied)} have {best} {first.name} comes first of them in the list of units."]
 
 
 def _undertrained(units: Sequence[Entry]) -> list[str]:
     falling = [entry for entry in units if entry.may_help]
     if not falling:
         return []
-    options = _listed(sorted({entry.may_help for entry in falling}))
+    options = listed(sorted({entry.may_help for entry in falling}))
     return [
         f"The validation loss of {_names(falling)} was still falling at the last step: more "
         f"{options} may help."
@@ -141,8 +141,4 @@ def _quicker(first: Entry, rest: Sequence[Entry], metric: str) -> list[str]:
 
 
 def _names(entries: Sequence[Entry]) -> str:
-    return _listed([entry.name for entry in entries])
-
-
-def _listed(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+    return listed([entry.name for entry in entries])

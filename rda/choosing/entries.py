@@ -49,7 +49,6 @@ class Entry:
     """Training steps a second; 0 where it is not known."""
     may_help: str = ""
     """The option that would train for longer, where the loss was still falling at the end."""
-
     errors: tuple[float, ...] = ()
     """The mean absolute error of each column in its own unit, where several are forecast."""
 

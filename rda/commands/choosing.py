@@ -246,19 +246,8 @@ def _show(found: "Verdict", tried: dict[str, list[Record]], folder: Path, comman
 def _choice(
     found: "Verdict", tried: dict[str, list[Record]], folder: Path, command: str
 ) -> "Choice":
-    import numpy as np
-
     from rda.choosing.verdict import confusion
-    from rda.report.choice import (
-        Choice,
-        Scored,
-        charts_of,
-        forecast_picture,
-        scatter,
-        shaded,
-        table,
-    )  # fmt: skip
-    from rda.training.intervals import LEVEL, backtest_of
+    from rda.report.choice import Choice, Scored, charts_of, shaded, table
 
     units = found.units
     scored = [
@@ -272,22 +261,8 @@ def _choice(
     charts, environment = charts_of([one.records[0] for one in units]) if units else ((), {})
     classes = found.understanding.classes
     few = 0 < len(classes) <= MOST_CLASSES
-    picture, picture_text = "", _POINTS
-    if units and found.understanding.problem == "forecast":
-        backtests = backtest_of(units[0].records[0])
-        picture = forecast_picture(backtests)
-        held = ", ".join(f"{one.held:.0%} of {one.column}" for one in backtests)
-        picture_text = (
-            f"Black: what came. Blue: forecasts of the next {found.understanding.horizon} steps, "
-            f"each made where the one before ends. The bands are meant to hold {LEVEL:.0%} of the "
-            f"values, by the errors on the validation part; of the test part they hold {held}."
-        )
-    elif units and not classes:
-        parts = units[0].outcomes
-        true, predicted = (
-            np.concatenate([getattr(p, n) for p in parts]) for n in ("true", "predicted")
-        )
-        picture = scatter(true, predicted, ", ".join(found.understanding.target))
+    picture, picture_text = _picture(found)
+    forecasts = found.understanding.problem == "forecast"
     return Choice(
         title=f"Which unit suits {_data(tried, folder)}",
         advice=found.advice,
@@ -295,7 +270,9 @@ def _choice(
         use=command_to_use(found),
         columns=columns,
         rows=rows,
-        explained=_EXPLAINED[found.metric],
+        explained=_EXPLAINED[found.metric].format(
+            drawn="stretches of time" if forecasts else "test sequences"
+        ),
         charts=charts,
         classes=classes,
         confusion=shaded(confusion(units[0].outcomes, classes)) if units and few else (),
@@ -308,17 +285,45 @@ def _choice(
     )
 
 
+def _picture(found: "Verdict") -> tuple[str, str]:
+    """What the best unit predicts, as an image and in words; nothing where it tells labels."""
+    import numpy as np
+
+    from rda.report.choice import forecast_picture, scatter
+    from rda.training.intervals import LEVEL, backtest_of
+
+    understood, units = found.understanding, found.units
+    if not units or understood.classes:
+        return "", ""
+    if understood.problem != "forecast":
+        parts = units[0].outcomes
+        true, predicted = (
+            np.concatenate([getattr(p, n) for p in parts]) for n in ("true", "predicted")
+        )
+        return scatter(true, predicted, ", ".join(understood.target)), _POINTS
+    backtests = backtest_of(units[0].records[0])
+    held = ", ".join(f"{one.held:.0%} of {one.column}" for one in backtests)
+    steps = understood.horizon
+    ahead = "the next step" if steps == 1 else f"the next {steps:,} steps"
+    text = (
+        f"Black: what came. Blue: forecasts of {ahead}, each made where the one before ends. The "
+        f"bands are meant to hold {LEVEL:.0%} of the values, by the errors on the validation part; "
+        f"of the test part they hold {held}."
+    )
+    return forecast_picture(backtests), text
+
+
 _POINTS = "Each point is an answer of the test part; on the line it would be exact."
 _EXPLAINED = {
     "accuracy": "The share of right answers, mean over seeds. In brackets where it would lie in 95 "
-    "of 100 draws of other test sequences and seeds.",
+    "of 100 draws of other {drawn} and seeds.",
     SCALED_ERROR: "The mean absolute error over all columns and seeds. An error is divided by the "
     "deviation of its column's change from one step to the next in the training part, because "
     "columns may have different units. In brackets where it would lie in 95 of 100 draws of other "
-    "stretches of time and seeds. Beside it is the mean absolute error of each column in its own "
+    "{drawn} and seeds. Beside it is the mean absolute error of each column in its own "
     "unit.",
     "error": "The mean absolute error in the target's own unit, mean over seeds. In brackets where "
-    "it would lie in 95 of 100 draws of other test sequences and seeds.",
+    "it would lie in 95 of 100 draws of other {drawn} and seeds.",
 }
 
 

@@ -187,7 +187,7 @@ def _on_cluster(
 
 
 def _finish_earlier(console: "Console", plan: Sequence[Planned], options: ReproduceOptions) -> bool:
-    """Do what a killed command has left undone about runs that have ended; whether that went."""
+    """Do what a killed command has left undone about runs that have ended; whether all could be."""
     from rda.experiments.finishing import finish_earlier
 
     def say(line: str) -> None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 PAGE = Path("evaluation.html")
 WORST = 20
 """Answers that the page lists."""
-SEEN = "The model was trained with this very data: expect less of it on other sequences."
+SAME_DATA = "The model was trained with this very data: expect less of it on other sequences."
 
 
 def score(run: str, data: str, runs: Path, device: str, page: Path) -> int:
@@ -43,7 +43,7 @@ def score(run: str, data: str, runs: Path, device: str, page: Path) -> int:
     entry = entry_of(run, [outcomes], bool(told.classes), scales=told.scales)
     found = _evaluation(model, sequences, entry, data)
     is_same = digest(read) == model.facts.get("sha256")
-    known = [SEEN] if is_same else []
+    known = [SAME_DATA] if is_same else []
     known += familiar(model, sequences, is_same)
     found = replace(found, headline=" ".join([found.headline, *known]))
     console = Console()

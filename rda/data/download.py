@@ -49,7 +49,7 @@ def download(file: File, folder: Path, progress: Progress | None = None) -> Path
 
 @contextlib.contextmanager
 def _made(folder: Path) -> Iterator[None]:
-    """Make the folder; what was made of it goes again where nothing came to lie in it."""
+    """Make the folder. After an error, those that were made and are empty are removed again."""
     missing = [place for place in (folder, *folder.parents) if not place.exists()]
     folder.mkdir(parents=True, exist_ok=True)
     try:

@@ -24,8 +24,8 @@ Judgement = Literal[
     "another recipe",
     "not run",
 ]
-"""Judged twice is what the printed equations and ours, which are computed otherwise, answer
-otherwise. Of another recipe is what was seen in runs that are not trained as the paper's were."""
+"""A claim is judged twice where ours are computed otherwise than the printed equations. It is of
+another recipe where none of its runs were trained as the paper's were."""
 ANOTHER_RECIPE: Final = "another recipe"
 
 
@@ -70,7 +70,7 @@ class Runs:
         return _check([*mine, theirs], answer, _told([*mine, theirs]))
 
     def activation_ahead(self, task: str, unit: str, other: str) -> Check:
-        """The same in the study of f_a and f_o."""
+        """Whether a unit is better than another in the study of f_a and f_o."""
         mine, theirs = (_run(self.evidence.activation(task, one)) for one in (unit, other))
         return _ahead([mine], [theirs], 1.0)
 
@@ -79,7 +79,7 @@ class Runs:
         return _learns(self._cell(task, unit))
 
     def learns_alternating(self, unit: str, length: int) -> Check:
-        """The same of the runs for Lemma 1 of one length."""
+        """Whether every run for Lemma 1 of one length learned it; no if none did."""
         return _learns(_run(self.evidence.lemma(unit, length)))
 
     def highest_attention(self, unit: str, length: int) -> float:
@@ -94,7 +94,7 @@ class Runs:
         return _fails(self._cell(task, unit))
 
     def activation_fails(self, task: str, unit: str) -> Check:
-        """The same in the study of f_a and f_o."""
+        """Whether no run of the study of f_a and f_o learned the task; no if every one did."""
         return _fails(_run(self.evidence.activation(task, unit)))
 
     def fewer_fail(self, task: str, unit: str, other: str) -> Check:
@@ -133,7 +133,7 @@ class Runs:
 
 
 def opposite(answer: Answer) -> Answer:
-    """What the contrary of a statement is answered."""
+    """The answer to the contrary of a statement."""
     return "no" if answer == "yes" else "yes" if answer == "no" else answer
 
 

@@ -44,7 +44,7 @@ def softplus_as_printed(_: Evidence) -> AsPrinted:
 
 
 def rwa_as_printed(evidence: Evidence) -> AsPrinted:
-    """Nobody has trained it; the weights that ours found are none that it could have."""
+    """It was not trained. What our trained unit sums up is more than it could hold."""
     weight = evidence.highest_weight("multicopy", "RWA")
     reached = "was not looked at" if weight is None else f"reaches {weight:.0f}"
     return AsPrinted(

@@ -6,19 +6,23 @@ from pathlib import Path
 from rda.analysis.looking import is_kept, keep_inspection
 from rda.experiments.plan import Planned
 from rda.training.derived import kept
+from rda.training.locking import locked
 from rda.training.record import INSPECTION, Record
 from rda.training.status import RecordError, RunInUseError
 from rda.training.thinning import thin
 
 
 def finish(folder: Path, thinned: bool) -> str:
-    """Do it, and nothing where all is done; why it could not be done, or an empty string.
+    """Look at its unit and thin its record, as far as that is left to do.
 
-    A kill on the way leaves the rest to the next call.
+    A kill on the way leaves the rest to the next call. Returns why it could not be done, or an
+    empty string.
     """
     try:
         if _is_unseen(folder):
-            keep_inspection(folder)
+            with locked(folder):  # another process could thin it while it is looked at
+                if _is_unseen(folder):
+                    keep_inspection(folder)
         if thinned:
             thin(folder)
     except RunInUseError:

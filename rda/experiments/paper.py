@@ -17,7 +17,7 @@ NOT_NAMED = (
     "schedule", "warmup_steps", "clip_norm", "clip_relative", "weight_decay", "dropout",
     "weight_dropout", "restart_probability",
 )  # fmt: skip
-"""What it does not speak of; the recipe's defaults are without."""
+"""Settings that it does not speak of. In the recipe's defaults they are off."""
 
 
 @dataclass(frozen=True)

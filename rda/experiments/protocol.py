@@ -59,8 +59,8 @@ FROM_RANDOM = {"learn_initial_state": True, "initial_state_deviation": 1.7}
 EPOCH = 2812
 """Steps in which the 128 streams of Wikipedia are read once."""
 AS_WRITTEN_EPOCH = 3600
-"""Steps in which the 100 streams of section 6.1 are, and one more: so each evaluation falls 1 to 10
-steps after all streams start anew."""
+"""Steps in which the 100 streams of section 6.1 are read once, and one more: so each evaluation
+falls 1 to 10 steps after all streams start anew."""
 AS_WRITTEN = {
     "batch_size": 100,
     "learning_rate": 0.001,

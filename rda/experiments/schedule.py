@@ -54,7 +54,7 @@ class Ended:
     said: str
     """The last line that its process printed, or what is wrong with the record."""
     failed: bool
-    """Whether it is to be told as a failure; one that was stopped while it started is not."""
+    """Whether it counts as a failure. A run that was stopped while it started does not."""
 
 
 class Watcher(Protocol):
@@ -67,7 +67,7 @@ class Watcher(Protocol):
         """Called when a run is not trained any more, whoever has trained it."""
 
     def say(self, line: str) -> None:
-        """Called with what is to be known meanwhile."""
+        """Called with a line to tell the user."""
 
 
 @dataclass

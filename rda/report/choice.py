@@ -154,16 +154,24 @@ def forecast_picture(backtests: Sequence[Backtest]) -> str:
             after = range(1, len(one.true) + 1)
             axes.plot([*before, *after], [*one.before, *one.true], color=INK, linewidth=1.2)
             for begin, end in pairwise([*one.made_at, len(one.true)]):
-                place, some = after[begin:end], slice(begin, end)
-                axes.fill_between(
-                    place, one.low[some], one.high[some], color="#0a58a8", alpha=0.2, linewidth=0
-                )
-                axes.plot(place, one.predicted[some], color="#0a58a8", linewidth=1.4)
+                place, low, high, predicted = _stretch(one, begin, end)
+                axes.fill_between(place, low, high, color="#0a58a8", alpha=0.2, linewidth=0)
+                axes.plot(place, predicted, color="#0a58a8", linewidth=1.4)
             axes.axvline(0.5, color=MUTED, linewidth=0.8, linestyle=(0, (4, 3)))
             axes.set_title(one.column, loc="left", size=10)
             axes.grid(True)
         rows[-1].set_xlabel("steps of the test part")
         return _as_image(figure)
+
+
+def _stretch(one: Backtest, begin: int, end: int) -> tuple[Sequence[float], ...]:
+    """Where the values of one forecast are drawn, with both ends of its interval and the values; a
+    single value, of which no line could be drawn, as a dash around its step."""
+    place: Sequence[float] = range(begin + 1, end + 1)
+    rows = [values[begin:end] for values in (one.low, one.high, one.predicted)]
+    if len(place) > 1:
+        return place, *rows
+    return [place[0] - 0.4, place[0] + 0.4], *(2 * row for row in rows)
 
 
 def _as_image(figure: Figure) -> str:

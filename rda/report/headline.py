@@ -5,8 +5,9 @@ from collections.abc import Iterable, Sequence
 from rda.report.reading import GoalLine
 from rda.report.seeds import have_seeds, over_seeds
 from rda.report.summary import Summary, labels, measure, ranking
-from rda.report.wording import count, listed, number
+from rda.report.wording import count, number
 from rda.training.status import RUNNING
+from rda.wording import listed
 
 Labelled = tuple[str, Summary]
 

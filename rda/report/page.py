@@ -18,7 +18,7 @@ from rda.report.chart import SCALE, over_steps, over_time
 from rda.report.comparison import Comparison
 from rda.report.geometry import HEIGHT
 from rda.report.summary import WINDOW
-from rda.report.wording import listed
+from rda.wording import listed
 
 FAMILIES = {"RDA", "RWA", "LSTM", "GRU"}
 """Units that the page explains."""

@@ -56,7 +56,7 @@ class TableView:
 
     @property
     def note(self) -> str:
-        """The same as a sentence; empty where there are none."""
+        """The departures as a sentence; empty where there are none."""
         told = ", ".join(self.departures).replace("_", " ")
         return f"Not as section 6.1 says: {told}." if told else ""
 

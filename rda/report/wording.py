@@ -1,6 +1,5 @@
 """How facts read: numbers, durations, lists, and text that comes from a record."""
 
-from collections.abc import Sequence
 from typing import Any
 
 from rda.wording import printable
@@ -36,13 +35,6 @@ def duration(seconds: float | None) -> str:
         return f"{minutes} min {rest:02} s"
     hours, minutes = divmod(round(seconds / 60), 60)
     return f"{hours} h {minutes:02} min"
-
-
-def listed(parts: Sequence[str]) -> str:
-    """a, b and c."""
-    if len(parts) < 2:
-        return "".join(parts)
-    return f"{', '.join(parts[:-1])} and {parts[-1]}"
 
 
 def shown(value: Any) -> str:

@@ -11,9 +11,9 @@ from typing import Any, Protocol
 from rda.scale.assignment import Assignment, Outcome
 from rda.scale.connecting import ClusterError
 from rda.training.interrupt import Interrupt
-from rda.training.locking import RunLock
+from rda.training.locking import locked
 from rda.training.record import STATUS
-from rda.training.status import RUNNING, RecordError, RunInUseError, Status, status_from
+from rda.training.status import RUNNING, RecordError, Status, status_from
 
 SECONDS_BETWEEN_LOOKS = 1.0
 SECONDS_TO_SAVE = 60.0
@@ -198,13 +198,8 @@ def bring_home(run: Followed) -> None:
         return
     folder = Path(run.assignment.runs_dir, run.name)
     folder.mkdir(parents=True, exist_ok=True)
-    lock = RunLock(folder)
-    try:
-        if not lock.held:
-            raise RunInUseError(f"run {folder} is in use by another process")
+    with locked(folder):
         store.download(folder)
-    finally:
-        lock.release()
 
 
 def _lost(what: str) -> ClusterError:

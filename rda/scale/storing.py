@@ -89,7 +89,7 @@ class RunStore:
 
     def _forget_checkpoint(self, folder: Path) -> None:
         """Let an unfinished run begin again: a node that died uploaded a status, and not yet the
-        checkpoint of which that tells."""
+        checkpoint that it names."""
         status = self.status()
         if status is not None and not status.ended:
             write_status(folder, replace(status, saved_step=None))

@@ -159,16 +159,19 @@ def numbers(cells: Sequence[str]) -> Numbers:
         return np.array(found, dtype=np.float64)
 
 
-def taken_for_words(name: str, column: Column) -> str:
+def taken_for_words(name: str, words: Sequence[str]) -> str:
     """A sentence where words look as if they were meant for numbers."""
-    if not column.words:
+    if not words:
         return ""
-    strays = [word for word in column.words if not _is_number(word)]
+    strays = [word for word in words if not _is_number(word)]
     if not strays:
         return f"{name} holds numbers as texts: taken for words"
     if all(_is_number(word.replace(",", ".", 1)) for word in strays):
-        return f"{name} holds numbers with a comma, such as {strays[0]!r}: taken for words"
-    if len(strays) * 2 > len(column.words):
+        return (
+            f"{name} holds numbers with a comma, such as {strays[0]!r}: taken for words; numbers "
+            "are written with a point"
+        )
+    if len(strays) * 2 > len(words):
         return ""
     return f"{name} holds numbers, but also {strays[0]!r}: all its cells are taken for words"
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from rda.sequences.dataset import Numbers, Sequences, Target
 from rda.sequences.preparing import MOST_CATEGORIES, Preparation, standards
-from rda.sequences.problem import Divided
+from rda.sequences.problem import Divided, of_kind
 from rda.wording import counted, printable
 
 SHOWN = 8
@@ -46,6 +46,7 @@ def describe(
         *_many_words(sequences),
     ]
     if problem != "forecast" and sequences.target is not None:
+        lines += _numbers_as_labels(sequences.target)
         lines += _uneven(sequences.target)
         lines += _leaks(sequences, sequences.target)
     return [printable(line) for line in lines]
@@ -120,6 +121,17 @@ def _many_words(sequences: Sequences) -> list[str]:
         f"{MOST_CATEGORIES} are told apart: leave it out with --ignore if it is a name or a text"
         for channel in sequences.channels
         if len(channel.categories) > MOST_CATEGORIES
+    ]
+
+
+def _numbers_as_labels(target: Target) -> list[str]:
+    """Where there are so many that they may be amounts."""
+    if len(target.classes) <= SHOWN or of_kind(target, labels=False).classes:
+        return []
+    problem = "numbers" if target.every_step else "number"
+    return [
+        f"the {len(target.classes):,} different numbers of {target.name} are labels; --problem "
+        f"{problem} learns how large they are"
     ]
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from rda.sequences.columns import taken_for_words
 from rda.sequences.dataset import Channel, Counts, Numbers, Sequences, SequencesError
 from rda.sequences.preparing import standards
 from rda.sequences.roles import listed
@@ -60,7 +61,11 @@ def forecast_columns(sequences: Sequences, asked: str) -> list[int]:
         if (channel.name in wanted if wanted else not channel.categories)
     ]
     if not found or any(sequences.channels[i].categories for i in found):
-        raise SequencesError("only columns of numbers can be forecast")
+        asked_for = [sequences.channels[i] for i in found] or sequences.channels
+        words = [channel for channel in asked_for if channel.categories]
+        why = [taken_for_words(channel.name, channel.categories) for channel in words]
+        known = "; ".join(filter(None, why)) or f"{words[0].name} holds words"
+        raise SequencesError(f"only columns of numbers can be forecast: {known}")
     return found
 
 

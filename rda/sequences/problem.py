@@ -1,12 +1,12 @@
 """What is to be learned from sequences, and the pieces of them that each part consists of."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from rda.sequences.dataset import Counts, Sequences, SequencesError
+from rda.sequences.dataset import Counts, Sequences, SequencesError, Target, target_of
 from rda.sequences.splitting import Shares, split
 
 MOST_LABELS = 1_000
@@ -40,6 +40,34 @@ def problem_of(sequences: Sequences, asked: str) -> str:
     if asked not in ("auto", found):
         return _other(sequences, asked, found)
     return found
+
+
+def as_asked(sequences: Sequences, asked: str) -> Sequences:
+    """The sequences with whole numbers as labels or as numbers, whichever the problem asks for."""
+    target = sequences.target
+    if target is None or asked in ("auto", "forecast"):
+        return sequences
+    return replace(sequences, target=of_kind(target, labels=asked.startswith("label")))
+
+
+def of_kind(target: Target, labels: bool) -> Target:
+    """The target with its whole numbers as labels, or with its labels as numbers; as it is where
+    they are not such."""
+    if labels == bool(target.classes):
+        return target
+    if labels:
+        known = target.values[np.isfinite(target.values)]
+        are_whole = len(known) > 0 and not np.any(known % 1)
+        named = target.name, target.every_step
+        return target_of(target.values, *named, labels=True) if are_whole else target
+    try:
+        numbers = np.array([*map(float, target.classes), np.nan])
+    except ValueError:
+        return target
+    if not np.isfinite(numbers[:-1]).all():
+        return target
+    places = np.where(np.isnan(target.values), len(target.classes), target.values).astype(np.int64)
+    return replace(target, values=numbers[places], classes=())
 
 
 def _other(sequences: Sequences, asked: str, found: str) -> str:

@@ -23,7 +23,7 @@ from rda.sequences.dataset import (
 )
 from rda.sequences.extremes import without_infinities
 from rda.sequences.parquet_files import read_parquet
-from rda.sequences.recognising import recognised
+from rda.sequences.recognising import recognised, told_of_sequence, told_of_time
 from rda.sequences.roles import Roles
 from rda.sequences.rows import from_table
 from rda.sequences.series_a_row import from_series_a_row, has_series_a_row
@@ -114,7 +114,9 @@ def _of_table(read_with: Callable[[Roles], Table], roles: Roles) -> Sequences:
         return from_series_a_row(read_with(Roles(found=roles.found)))
     table = read_with(roles)
     if roles.found is not None:
-        return from_table(table)
+        told = told_of_sequence(table.roles, roles, len(table.names))
+        told += told_of_time(table.roles, roles)
+        return from_table(replace(table, notes=(*table.notes, *told)))
     if roles == Roles(forecast=roles.forecast) and has_series_a_row(table):
         return from_series_a_row(table)
     table = recognised(table, roles)

@@ -37,6 +37,23 @@ def recognised(table: Table, given: Roles) -> Table:
     return _Look(table, given).outcome()
 
 
+def told_of_sequence(roles: Roles, given: Roles, files: int) -> list[str]:
+    """A line on the column that names the sequences, or on files that are sequences, unless
+    somebody named a column."""
+    if given.sequence:
+        return []
+    if not roles.sequence:
+        return ["each file is a sequence; --sequence names a column"] if files > 1 else []
+    return [f"{roles.sequence} names the sequences; --sequence names another column"]
+
+
+def told_of_time(roles: Roles, given: Roles, found_how: str = "") -> list[str]:
+    """A line on the column that orders the steps, unless somebody named it."""
+    if not roles.time or given.time:
+        return []
+    return [f"{roles.time} {found_how}orders the steps; --time names another column"]
+
+
 class _Look:
     """At columns without a role, in their order."""
 
@@ -46,8 +63,8 @@ class _Look:
         self.found = Found(forecast=self._named_as_target())
         self.notes: list[str] = []
         self.left_out: list[str] = []
-        if self.found.forecast:
-            self.notes.append(f"{self.found.forecast} is forecast; --target names other columns")
+        if forecast := self.found.forecast or self._recorded_as_target():
+            self.notes.append(f"{forecast} is forecast; --target names other columns")
         named = {*given.features, *(given.forecast or ()), self.found.forecast}
         free = {*self.roles.features, *self.roles.looked_at} - named
         self.free = [name for name in table.header if name in free and name in table.columns]
@@ -64,16 +81,18 @@ class _Look:
         """All of it."""
         self._leave_row_names()
         self._find_sequence()
+        self.notes += told_of_sequence(self.roles, self.given, len(self.table.names))
         self.code = self._code()
         self.steps = _Steps(self.code)
-        self._find_time()
+        found_how = "" if self.roles.time else self._find_time()
+        self.notes += told_of_time(self.roles, self.given, found_how)
         for name in list(self.free):
             if what := self._looks_like(name):
                 self._leave_out(name, what)
         self._find_forecast()
         features = tuple(name for name in self.roles.features if name not in self.left_out)
         if not features:
-            seen = "; ".join(["every one has another role", *self.notes])
+            seen = "; ".join([*self._of_target(), *self.notes]) or "every one has another role"
             option = f"; {NAMES_INPUTS}" if self.notes and NAMES_INPUTS not in seen else ""
             raise SequencesError(f"no column is left as an input: {seen}{option}")
         roles = replace(self.roles, features=features, looked_at=())
@@ -127,7 +146,6 @@ class _Look:
         if _tell_apart(labels, self._times(name)):
             self.free.remove(name)
             self.roles = replace(self._without(name), sequence=name)
-            self.notes.append(f"{name} names the sequences; --sequence names another column")
 
     def _is_of_rows(self, name: str) -> bool:
         column = self.table.columns[name]
@@ -149,9 +167,8 @@ class _Look:
                 found += [column.values] if counting else []
         return [time for time in found if np.isfinite(time).all()]
 
-    def _find_time(self) -> None:
-        if self.roles.time:
-            return
+    def _find_time(self) -> str:
+        """The column that orders the steps becomes their time; what its values look like."""
         different = {
             name: _pairs(self.code, seconds)
             for name, seconds in self.dates.items()
@@ -170,10 +187,10 @@ class _Look:
             if name not in (self.index, *self.dates) and self._orders(name)
         ]
         for name in [*sorted(dates, key=lambda one: -different[one]), *counting][:1]:
-            what = "holds dates" if name in dates else "counts up"
             self.free.remove(name)
             self.roles = replace(self._without(name), time=name)
-            self.notes.append(f"{name} {what} and orders the steps; --time names another column")
+            return "holds dates and " if name in dates else "counts up and "
+        return ""
 
     def _without(self, name: str) -> Roles:
         features = tuple(one for one in self.roles.features if one != name)
@@ -204,6 +221,8 @@ class _Look:
             missing = "" if np.isfinite(values).all() else ", some of them missing,"
             return f"holds dates{missing}"
         if _are_unread_dates(column):
+            if not any(map(str.isdigit, "".join(column.words))):
+                return "is a part of a date"
             return (
                 f"holds dates such as {column.words[0]!r}, which are read if written as 2020-01-31,"
             )
@@ -233,6 +252,16 @@ class _Look:
         low = {name.lower(): name for name in self.roles.features}
         named = next((low[name] for name in TARGET_NAMES if name in low), "")
         return "" if named and self.table.columns[named].words else named
+
+    def _of_target(self) -> list[str]:
+        name = self.roles.target
+        words = self.table.columns[name].words if name else ()
+        return [f"{name} is the target and holds words such as {words[0]!r}"] if words else []
+
+    def _recorded_as_target(self) -> str:
+        """A column of such a name that a run has written down as the one to be forecast."""
+        wanted = self.given.forecast or ()
+        return wanted[0] if len(wanted) == 1 and wanted[0].lower() in TARGET_NAMES else ""
 
     def _find_forecast(self) -> None:
         """A target that only its own past can tell."""

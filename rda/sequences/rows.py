@@ -55,7 +55,7 @@ def _inputs(
         empty = set()
     names = [name for name in roles.features if name not in empty]
     notes = [f"{name} has no value and is left out" for name in roles.features if name in empty]
-    notes += [note for name in names if (note := taken_for_words(name, columns[name]))]
+    notes += [note for name in names if (note := taken_for_words(name, columns[name].words))]
     return names, notes
 
 
@@ -106,9 +106,10 @@ def _order(table: Table, roles: Roles, code: Counts) -> tuple[Counts, list[str]]
     if same.any():
         too_large = np.abs(time).max() > EXACT
         why = ", as numbers that large are not told apart" if too_large else ""
+        several = "" if roles.sequence else "; --sequence names a column that tells several apart"
         notes.append(
             f"{int(same.sum()):,} steps have the same {roles.time} as the step before{why}: they "
-            "are kept in the order of the file"
+            f"are kept in the order of the file{several}"
         )
     within = np.argsort(code, kind="stable")
     if np.any((time[within][1:] < time[within][:-1]) & (np.diff(code[within]) == 0)):

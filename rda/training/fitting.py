@@ -5,6 +5,7 @@ tensors: with wrong ones it reads and writes beside them.
 """
 
 from collections.abc import Iterator, Mapping
+from copy import copy
 from typing import Any
 
 import torch
@@ -12,13 +13,11 @@ from torch import Tensor
 
 from rda.training.model import fits
 from rda.training.status import is_count, is_number
-from rda.training.stepper import Stepper, state_tensors, without_prefix
-
-ADAM = ("step", "exp_avg", "exp_avg_sq")
+from rda.training.stepper import ADAM, Stepper, state_tensors, without_prefix
 
 
 def misfits(stepper: Stepper, tensors: dict[str, Tensor], values: Mapping[str, Any]) -> list[str]:
-    """What in a checkpoint is not as this run asks for, in words."""
+    """The parts of a checkpoint that do not fit this run, by name."""
     return [*_odd_values(values), *_odd_weights(stepper, tensors), *_odd_state(stepper, tensors)]
 
 
@@ -50,13 +49,17 @@ def _odd_weights(stepper: Stepper, tensors: dict[str, Tensor]) -> Iterator[str]:
 
 
 def _odd_state(stepper: Stepper, tensors: dict[str, Tensor]) -> Iterator[str]:
-    """The state that is carried into the next batch."""
+    """The state that is carried into the next batch.
+
+    Its precision is that of the engine that left it: with autocast parts of it are in bfloat16.
+    """
     parts = without_prefix("state.", tensors)
     if not parts:
         return
-    weight = stepper.model.recurrent_weights
+    unit = copy(stepper.model.unit)
+    unit.engine = "reference"  # the run's own may refuse so small a call, or one in float32
     with torch.no_grad():
-        _, state = stepper.model.unit(weight.new_zeros(1, 1, stepper.model.unit.input_size))
+        _, state = unit(stepper.model.recurrent_weights.new_zeros(1, 1, unit.input_size))
     expected = {str(i): part for i, part in enumerate(state_tensors(state))}
     if parts.keys() != expected.keys():
         yield "the state"
@@ -64,7 +67,7 @@ def _odd_state(stepper: Stepper, tensors: dict[str, Tensor]) -> Iterator[str]:
     for i, part in expected.items():
         layers, _, units = part.shape
         shape = torch.Size((layers, stepper.recipe.batch_size, units))
-        if not _is_like(parts[i], shape, part.dtype):
+        if parts[i].shape != shape or not parts[i].is_floating_point():
             yield f"state.{i}"
 
 

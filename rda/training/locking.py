@@ -2,10 +2,12 @@
 
 import os
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from rda.files import NO_WAITING, plain
+from rda.training.status import RunInUseError
 
 try:
     import fcntl
@@ -52,6 +54,18 @@ class RunLock:
         for handle in self._handles:
             os.close(handle)
         self._handles = []
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Hold the lock of a run's folder; a RunInUseError where another process holds it."""
+    lock = RunLock(folder)
+    try:
+        if not lock.held:
+            raise RunInUseError(f"run {folder} is in use by another process")
+        yield
+    finally:
+        lock.release()
 
 
 def is_locked(folder: Path) -> bool:

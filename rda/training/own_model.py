@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rda.sequences import Roles, Sequences, read
+from rda.sequences.problem import as_asked
 from rda.sequences.reading import read_in_parts
 from rda.sequences.understanding import Understanding
 from rda.training.model import SequenceModel
@@ -71,7 +72,7 @@ class OwnModel(SequenceModel):
         model is to be compared with them."""
         if isinstance(data, Sequences):
             return data
-        return read(data, **self._as_trained(with_answers))
+        return as_asked(read(data, **self._as_trained(with_answers)), self.understanding.problem)
 
     def _as_trained(self, with_answers: bool = False) -> dict[str, Any]:
         """How data is read to be like that of training."""

@@ -137,8 +137,8 @@ class Run:
             # A text that has grown asks for other sizes: then these are not what was changed.
             refuse_other_data(record.name, self._recorded_facts(), self._source)
         raise RecordError(
-            f"run {record.name} has {'; '.join(differences)}: choose another --name, or start it "
-            "over with --force"
+            f"run {record.name} has {'; '.join(differences)}: rda train {self.folder / SETTINGS} "
+            "goes on with it, another --name makes another run, and --force starts it over"
         )
 
     def _recorded_facts(self) -> Mapping[str, Any]:

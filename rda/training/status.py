@@ -41,8 +41,8 @@ class Status:
     skipped_steps: int = 0
     """Steps that changed nothing because a gradient was not finite (not_finite skip)."""
     saved_step: int | None = None
-    """The step of the newest checkpoint; None before the first one. It stands here before the
-    checkpoint counts, so that there is none that is not told of here."""
+    """The step of the newest checkpoint; None before the first one. It is written here before the
+    checkpoint counts, so that every checkpoint that counts is named here."""
     best_step: int | None = None
     """The step of the best evaluation on the validation data."""
     best: dict[str, float] = field(default_factory=dict)

@@ -21,6 +21,8 @@ from rda.training.noise import Noise, draw_noise
 from rda.training.team import ALONE, Order, Team
 from rda.training.text_model import TextModel
 
+ADAM = ("step", "exp_avg", "exp_avg_sq")
+"""What Adam keeps of each parameter, under torch's names."""
 WARM_UP = 3
 """Steps before one is recorded: libraries allocate memory and choose kernels at first calls."""
 WARM_UP_OF_A_TEAM = 11
@@ -377,7 +379,7 @@ class Stepper:
         for name, parameter in self.parameters.items():
             state = {
                 key: tensors[f"adam.{key}.{name}"].to(parameter.device)
-                for key in ("step", "exp_avg", "exp_avg_sq")
+                for key in ADAM
                 if f"adam.{key}.{name}" in tensors
             }
             if state:

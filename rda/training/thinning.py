@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from rda.files import write_atomically
 from rda.training import checkpoint
 from rda.training.journal import as_line
-from rda.training.locking import RunLock
+from rda.training.locking import locked
 from rda.training.manifest import MANIFEST, write_manifest
 from rda.training.record import (
     CHECKPOINTS,
@@ -29,7 +29,7 @@ from rda.training.record import (
     rows,
     write_status,
 )
-from rda.training.status import RecordError, RunInUseError
+from rda.training.status import RecordError
 
 STEPS_KEPT = 300
 TIMINGS_KEPT = 40
@@ -44,31 +44,36 @@ def thin(folder: Path) -> None:
     A kill on the way leaves a record that says that it is thinned and has no manifest yet; the
     same call then does the rest.
     """
-    record = Record(folder)
+    if _is_to_be_thinned(Record(folder)):
+        with locked(folder):
+            if _is_to_be_thinned(Record(folder)):  # another process may have done it meanwhile
+                _thin(folder)
+
+
+def _is_to_be_thinned(record: Record) -> bool:
+    """Whether something is left to do; raises where the run has not ended."""
     status = record.status
-    if status.thinned and status.sealed:
-        return
     if not status.ended:
         raise RecordError(f"run {record.name} is {status.state}: only a run that ended is thinned")
+    return not (status.thinned and status.sealed)
+
+
+def _thin(folder: Path) -> None:
+    record = Record(folder)
+    status = record.status
     if not status.thinned:
         record.verify()
-    lock = RunLock(folder)
-    try:
-        if not lock.held:
-            raise RunInUseError(f"run {folder} is in use by another process")
-        write_status(folder, replace(status, thinned=True, sealed=False))
-        (folder / MANIFEST).unlink(missing_ok=True)
-        goals = {status.goal_step, status.trailing_goal_step}
-        metrics, timing = list(rows(folder / METRICS)), list(rows(folder / TIMING))
-        _write(folder / METRICS, _few(metrics, goals))
-        _write(folder / TIMING, evenly(timing, TIMINGS_KEPT))
-        checkpoint.clear(folder / CHECKPOINTS)
-        (folder / MODEL).unlink(missing_ok=True)
-        final = replace(status, thinned=True, sealed=True)
-        write_manifest(folder, (*SEALED, *DERIVED), {STATUS: as_json(asdict(final))})
-        write_status(folder, final)
-    finally:
-        lock.release()
+    write_status(folder, replace(status, thinned=True, sealed=False))
+    (folder / MANIFEST).unlink(missing_ok=True)
+    goals = {status.goal_step, status.trailing_goal_step}
+    metrics, timing = list(rows(folder / METRICS)), list(rows(folder / TIMING))
+    _write(folder / METRICS, _few(metrics, goals))
+    _write(folder / TIMING, evenly(timing, TIMINGS_KEPT))
+    checkpoint.clear(folder / CHECKPOINTS)
+    (folder / MODEL).unlink(missing_ok=True)
+    final = replace(status, thinned=True, sealed=True)
+    write_manifest(folder, (*SEALED, *DERIVED), {STATUS: as_json(asdict(final))})
+    write_status(folder, final)
 
 
 def _write(path: Path, kept: Iterable[Row]) -> None:

@@ -162,11 +162,11 @@ def test_a_few_sequences_prove_little():
     assert "A is better than B" in judged(entry("A", right), entry("B", wrong)).advice
 
 
-def test_of_units_with_the_same_score_the_first_that_was_asked_for_is_taken():
+def test_of_units_with_the_same_score_the_first_in_the_list_is_taken():
     entries = [entry("A", [1] * 9 + [0]), entry("B", [0] + [1] * 9), entry("C", [1, 0] * 5)]
     found = judged(*entries)
     assert found.advice.startswith("A and B have the best accuracy on the test part: 0.9 ")
-    assert "A was asked for first, and goes first." in found.advice
+    assert "A comes first of them in the list of units." in found.advice
     assert "A could not be told apart from B and C with 10 sequences." in found.advice
     assert found.recommended.name == "A"
     assert judged(*entries[::-1]).recommended.name == "B"

@@ -11,12 +11,14 @@ import pytest
 from rda.analysis.inspection import INSPECTION
 from rda.analysis.looking import keep_inspection
 from rda.cli import main
-from rda.experiments import catalogue
+from rda.experiments import catalogue, finishing
 from rda.experiments.catalogue import Experiment
+from rda.experiments.finishing import finish
 from rda.settings import Limits, Recipe
 from rda.tasks.addition import Addition
 from rda.tasks.alternating import Alternating
-from rda.training.record import METRICS, status_in
+from rda.training.derived import is_sealed
+from rda.training.record import METRICS, Record, status_in
 from rda.training.running import train
 from rda.training.settings import RunSettings, default_name
 from rda.training.thinning import thin
@@ -132,6 +134,22 @@ def test_what_ended_without_it_is_inspected_and_thinned_at_the_next_start(
     assert (first / INSPECTION).exists()
     assert not (second / INSPECTION).exists()
     assert all(status_in(folder).thinned for folder in (first, second))
+
+
+def test_a_second_command_leaves_a_run_to_the_one_that_finishes_it(ended, monkeypatch):
+    """It thinned the run while the first looked at its unit, whose weights were then gone."""
+    folder = ended / default_name(runs(3)[0])
+
+    def look_while_another_comes(seen):
+        monkeypatch.setattr(finishing, "keep_inspection", keep_inspection)
+        assert finish(seen, True) == ""
+        keep_inspection(seen)
+
+    monkeypatch.setattr(finishing, "keep_inspection", look_while_another_comes)
+    assert finish(folder, True) == ""
+    Record(folder).verify()
+    assert status_in(folder).thinned
+    assert is_sealed(folder, INSPECTION)
 
 
 def test_an_ended_run_that_was_changed_is_one_line_and_not_0(ended, experiments, capsys):

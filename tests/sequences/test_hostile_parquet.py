@@ -106,7 +106,7 @@ def test_names_are_exact_and_read_with_dots(tmp_path):
     assert found.ids == (str(2**60), str(2**60 + 1), "5")
     dates = read(write(tmp_path, BASE | {"id": array(np.repeat(DAYS[:3], 4).tolist())}))
     assert dates.ids == ("2020-01-01", "2020-01-02", "2020-01-03")
-    assert "holds numbers as texts" in read(write(tmp_path, BASE | {"z": ["1"] * N})).notes[0]
+    assert "holds numbers as texts" in read(write(tmp_path, BASE | {"z": ["1"] * N})).notes[-1]
 
 
 def test_several_files(tmp_path):

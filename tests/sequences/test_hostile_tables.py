@@ -156,7 +156,7 @@ def test_times_with_zones_and_times_that_are_too_large(tmp_path):
     found = read(write(tmp_path, HEAD + rows(t=zones.__getitem__, x=lambda i, t: t * t)))
     assert found.values[:4, 0].tolist() == [0, 1, 4, 9]
     found = read(write(tmp_path, HEAD + rows(t=lambda t: 2**60 + t)))
-    assert "numbers that large are not told apart" in found.notes[0]
+    assert "numbers that large are not told apart" in found.notes[-1]
 
 
 def test_rows_of_any_order_with_steps_that_occur_twice(tmp_path):
@@ -164,7 +164,7 @@ def test_rows_of_any_order_with_steps_that_occur_twice(tmp_path):
     random.Random(0).shuffle(lines)
     found = read(write(tmp_path, HEAD + "".join(lines)))
     assert found.lengths.tolist() == [4] * 20
-    assert [note[:30] for note in found.notes] == [
+    assert [note[:30] for note in found.notes[2:]] == [
         "40 steps have the same t as th", "steps were sorted by t"
     ]  # fmt: skip
 

@@ -43,7 +43,11 @@ def test_rows_in_any_order_are_sorted_by_time_and_that_is_said(tmp_path):
     place = [expected.ids.index(name) for name in found.ids]
     assert sorted(place) == list(range(10))
     assert_same(found, expected.chosen(np.array(place)))
-    assert found.notes == ("steps were sorted by t",)
+    assert found.notes == (
+        "series names the sequences; --sequence names another column",
+        "t orders the steps; --time names another column",
+        "steps were sorted by t",
+    )
 
 
 def test_one_sequence_a_file(tmp_path):

@@ -1,6 +1,8 @@
 """Nothing that looks like a date, a running number or a label in front is forecast or fed in unless
 somebody named it; what was seen and which option decides is told in a line."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas
 import pytest
@@ -14,6 +16,7 @@ from rda.tasks.own_sequences import OwnSequences
 LABELS = ["one", "two", "three"]
 ORDERS = "{} holds dates and orders the steps; --time names another column"
 COUNTS = "{} counts up and orders the steps; --time names another column"
+NAMED = "{} orders the steps; --time names another column"
 LEFT = "{} and is left out; --features names the inputs"
 N = len(AIRLINE)
 SMOOTH = np.sin(np.arange(N) / 5).round(3).tolist()
@@ -70,9 +73,15 @@ ONE_SERIES = {
                                 LEFT.format("Stunde counts up again and again")),
     "names of months": (
         table(month=["Jan", "Feb", "Mar"] * 48, x=AIRLINE),
-        LEFT.format(
-            "month holds dates such as 'Feb', which are read if written as 2020-01-31,"
-        ),
+        LEFT.format("month is a part of a date"),
+    ),
+    "names of days": (
+        table(date=TIMES, weekday=["Friday", "Saturday", "Sunday"] * 48, x=AIRLINE),
+        LEFT.format("weekday is a part of a date"),
+    ),
+    "dates in a column of such a name": (table(Date=TIMES, x=AIRLINE), NAMED.format("Date")),
+    "years in a column of such a name": (
+        table(x=AIRLINE, YEAR=[1501 + 4 * i for i in range(N)]), NAMED.format("YEAR")
     ),
     "days and months in an order that nobody tells": (
         table(when=[f"{1 + i % 12:02}/{1 + i // 12:02}/2020" for i in range(N)], x=AIRLINE),
@@ -183,6 +192,64 @@ def test_sequences_are_told_apart_by_labels_that_share_their_times(tmp_path, nam
     assert "unit names the sequences; --sequence names another column" in found.notes
     by_features = read(task.data, Roles(features=("x",)))
     assert (by_features.ids, by_features.values.tolist()) == (found.ids, found.values.tolist())
+
+
+@pytest.mark.parametrize("recognise", ["values", "names"])
+def test_columns_found_by_their_names_are_told_unless_somebody_named_them(tmp_path, recognise):
+    rows = panel()
+    data = write(tmp_path, table(series_id=rows["unit"], date=range(3 * N), x=rows["x"]))
+    told = [
+        "series_id names the sequences; --sequence names another column",
+        "date orders the steps; --time names another column",
+    ]
+    task = OwnSequences(data=data, recognise=recognise)
+    assert [line for line in task.told() if line in told] == told
+    named = OwnSequences(data=data, recognise=recognise, sequence="series_id", time="date")
+    assert not any("another column" in line for line in named.told())
+    assert named.read().values.tolist() == task.read().values.tolist()
+
+
+def test_files_that_are_sequences_are_told(tmp_path):
+    files = [write(tmp_path, table(t=range(9), x=range(i, 18 + i, 2)), f"{i}.csv") for i in (1, 2)]
+    told = "each file is a sequence; --sequence names a column"
+    assert told in read(str(tmp_path)).notes
+    assert told not in read(files[0]).notes
+    assert told not in read(str(tmp_path), Roles(sequence="t", features=("x",))).notes
+
+
+def test_a_column_that_is_forecast_for_its_name_is_told_before_its_run(tmp_path):
+    """Where the settings of the run have the column's name by then."""
+    data = write(tmp_path, table(ds=TIMES, y=AIRLINE))
+    task = OwnSequences(data=data).understood()
+    assert "y is forecast; --target names other columns" in task.told()
+    assert "y is forecast; --target names other columns" in replace(task, horizon=6).told()
+
+
+def test_words_that_cannot_be_forecast_are_told_with_the_reason(tmp_path):
+    commas = write(tmp_path, "day;use\n" + "".join(f"{i};{i},5\n" for i in range(20)))
+    for target in ("", "use"):
+        with pytest.raises(TaskError, match="use holds numbers with a comma, such as '0,5'"):
+            OwnSequences(data=commas, problem="forecast", target=target).told()
+    words = table(t=range(20), x=range(20), mode=["on", "off"] * 10)
+    with pytest.raises(TaskError, match="can be forecast: mode holds words"):
+        OwnSequences(data=write(tmp_path, words), problem="forecast", target="mode").told()
+
+
+def test_a_target_of_words_without_inputs_is_named(tmp_path):
+    shares = table(ds=TIMES, y=[f"{50 + i % 7}%" for i in range(N)])
+    with pytest.raises(SequencesError, match="y is the target and holds words such as '50%'"):
+        read(write(tmp_path, shares))
+
+
+def test_steps_of_equal_times_lead_to_the_option_that_tells_sequences_apart(tmp_path):
+    rows = [(t, store, item) for t in range(20) for store in (1, 2) for item in (1, 2)]
+    date, store, item = zip(*rows, strict=True)
+    data = write(tmp_path, table(date=date, store=store, item=item, sales=range(0, 160, 2)))
+    said = "60 steps have the same date as the step before: they are kept in the order of the file"
+    option = "; --sequence names a column that tells several apart"
+    assert said + option in read(data).notes
+    in_stores = said.replace("60", "40")
+    assert in_stores in read(data, Roles(sequence="store")).notes
 
 
 def test_the_target_is_what_is_forecast_where_nothing_else_is_left(tmp_path):

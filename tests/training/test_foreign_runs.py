@@ -10,11 +10,13 @@ from dataclasses import replace
 
 import pytest
 import torch
-from tiny_runs import TINY_RUNS, run_once, with_steps
+from tiny_runs import TINY_RUNS, files_for, run_once, with_steps
 
 from rda.settings import Limits, Recipe
 from rda.tasks.own_sequences import OwnSequences
 from rda.training import checkpoint, load, running
+from rda.training.building import build_stepper
+from rda.training.fitting import misfits
 from rda.training.manifest import MANIFEST, write_manifest
 from rda.training.record import CHECKPOINTS, MODEL, SEALED, SETTINGS, STATUS, Record
 from rda.training.running import train
@@ -159,6 +161,7 @@ def other_value(name, value):
         )),
         ("the state", other_tensors("state.1", lambda old: {"state.x": old})),
         ("state.0", other_tensors("state.0", lambda old: {"state.0": old[:, :1]})),
+        ("state.1", other_tensors("state.1", lambda old: {"state.1": old.long()})),
         ("generator", other_tensors("generator", lambda old: {})),
         ("seconds", other_value("seconds", "1")),
         ("evaluated_step", other_value("evaluated_step", -1)),
@@ -177,6 +180,17 @@ def test_a_checkpoint_with_a_right_checksum_that_does_not_fit_is_one_line(
     run = with_checkpoint(copied(text), change)
     with pytest.raises(RecordError, match=rf"^[^\n]*{what}[^\n]*--force starts over$"):
         run_once(run, with_steps(TEXT, 8, stop_at="never"))
+
+
+@pytest.mark.parametrize("unit", ["RDA-exp-tanh", "LSTM", "GRU"])
+def test_an_engine_that_serves_its_own_sizes_alone_is_not_asked_for_another(tmp_path, unit):
+    """A run in `grid`, which computes in bfloat16 alone, could not be continued."""
+    settings = replace(TEXT, unit=unit)
+    found, _ = checkpoint.load_latest(trained(tmp_path / "run", settings) / CHECKPOINTS)
+    stepper = build_stepper(settings, torch.device("cpu"), files=files_for(settings))
+    stepper.model.unit.engine = "grid"  # which serves nothing here
+    assert misfits(stepper, found.tensors, found.values) == []
+    assert stepper.model.unit.engine == "grid"
 
 
 def test_an_order_of_items_that_are_not_there_is_refused(tmp_path, forecast, copied):

@@ -331,6 +331,15 @@ class TestTraining:
         status = run_once(tmp_path / "run", with_steps(settings, 5, stop_at="never"))
         assert status.state == FINISHED
 
+    @pytest.mark.parametrize("unit", ["RDA-exp-tanh", "GRU"])
+    def test_a_text_in_bfloat16_goes_on_as_if_it_had_not_stopped(self, unit, tmp_path):
+        recipe = replace(TINY_RUNS["wikipedia"].recipe, precision="bfloat16")
+        settings = replace(TINY_RUNS["wikipedia"], unit=unit, recipe=recipe)
+        for folder, steps in (("whole", 6), ("stopped", 3), ("stopped", 6)):
+            run_once(tmp_path / folder, with_steps(settings, steps, stop_at="never"))
+        whole, stopped = ((tmp_path / one / METRICS).read_text() for one in ("whole", "stopped"))
+        assert stopped == whole
+
     @pytest.mark.parametrize("supported", [True, False])
     def test_an_lstm_in_bfloat16_trains_or_says_why_not(self, tmp_path, monkeypatch, supported):
         really = torch.ops.mkldnn._is_mkldnn_bf16_supported()

@@ -309,7 +309,7 @@ def test_a_text_that_has_grown_is_what_is_told_and_not_the_sizes_that_go_with_it
         rda.train("text", "RWA", **{"file": file, "folder": tmp_path / "run", **quickly, **changes})
 
     train_for_a_moment()
-    with pytest.raises(RecordError, match="run run has hidden_size 128, not 9: choose another"):
+    with pytest.raises(RecordError, match="run run has hidden_size 128, not 9: rda train"):
         train_for_a_moment(hidden_size=9)
     before = file.stat().st_size
     other = tmp_path / "other.txt"

@@ -57,7 +57,7 @@ class OwnSequences(Task):
     """Columns to be left out, separated by commas."""
     recognise: Literal["values", "names"] = "values"
     """Whether the values of columns that nobody named tell what they are for, or their names alone,
-    as in runs of before."""
+    as in runs of earlier versions."""
     encoding: str = "utf-8"
     """How a table of text is encoded."""
     split: Literal["auto", "stratified", "random", "group", "time"] = "auto"
@@ -144,11 +144,12 @@ class OwnSequences(Task):
 
     def read(self) -> Sequences:
         """The sequences, read once as long as the files do not change."""
+        from rda.sequences.problem import as_asked
         from rda.sequences.stored import read_once
 
         if not self.data:
             raise TaskError("sequences needs data: --data FILE, a folder, or a pattern")
-        return read_once(self.data, self.roles(), self.encoding)
+        return as_asked(read_once(self.data, self.roles(), self.encoding), self.problem)
 
     def roles(self) -> Roles:
         """What the columns of a table are for, as far as it was said."""
