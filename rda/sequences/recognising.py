@@ -20,6 +20,8 @@ FEWEST = 5
 YEARS = (1500, 2100)
 LARGEST_PART = 2100
 """Of a date: a year."""
+EVEN = 0.1
+"""Share by which the steps of numbers that run on evenly may differ: months have 28 to 31 days."""
 SECONDS = (1990 - 1970) * 365.25 * 86400, (2060 - 1970) * 365.25 * 86400
 NAMES_INPUTS = "--features names the inputs"
 
@@ -202,9 +204,13 @@ class _Look:
         values = column.values
         if column.words or not self.steps.rise(values):
             return False
-        if name.lower() in COUNTING_NAMES or self.steps.count(values):
+        if name.lower() in COUNTING_NAMES or self.steps.count(values) or self._runs_on(name):
             return True
         return self.steps.enough and (_are_compact_dates(values) or self._has_years(name))
+
+    def _runs_on(self, name: str) -> bool:
+        """Whether the first column runs up or down evenly, whole numbers or not."""
+        return name == self.first and self.steps.run_on(self.table.columns[name].values)
 
     def _has_years(self, name: str, steps: "_Steps | None" = None) -> bool:
         """Whether the first column holds years that do not go back."""
@@ -232,6 +238,8 @@ class _Look:
             is_part = name.lower() in COUNTING_NAMES
             label = "looks like a label" if name == self.first else ""
             return "is a part of a date" if is_part else label
+        if self._runs_on(name):
+            return "is a running number"
         if not _are_whole(values):
             return ""
         if self._orders(name) or self.rows.count(values):
@@ -297,6 +305,14 @@ class _Steps:
     def count(self, values: Numbers) -> bool:
         """Whether each step of a sequence has the whole number that comes next."""
         return self.enough and _are_whole(values) and bool(np.all(self._of(values) == 1))
+
+    def run_on(self, values: Numbers) -> bool:
+        """Whether all steps go up, or all down, and most of them by about the same."""
+        if not self.enough or not (self.rise(values) or self.rise(-values)):
+            return False
+        steps = np.abs(self._of(values))
+        usual = np.median(steps)
+        return bool(np.mean(np.abs(steps - usual) <= EVEN * usual) > 0.5)
 
     def _of(self, values: Numbers) -> Numbers:
         found: Numbers = np.diff(values[self.order])[self.within]

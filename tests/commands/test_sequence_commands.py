@@ -14,7 +14,7 @@ from rda.analysis.inspection import read
 from rda.analysis.looking import inspect_row
 from rda.choosing.familiar import UNKNOWN, familiar
 from rda.cli import main
-from rda.commands.scoring import SEEN
+from rda.commands.scoring import SAME_DATA
 from rda.sequences import SequencesError
 from rda.sequences.seen import seen_sequences
 from rda.training.intervals import backtest_of, intervals_of
@@ -64,8 +64,8 @@ def test_a_model_is_scored_on_other_data(folder, capsys):
     text = page.read_text()
     for words in ("RDA-exp-tanh on other.csv", "Which classes are taken for which", "fast", "slow"):
         assert words in text
-    assert SEEN not in told
-    assert SEEN not in text
+    assert SAME_DATA not in told
+    assert SAME_DATA not in text
 
 
 @pytest.mark.parametrize(("name", "data"), [("label", "train.csv"), ("series", "series.csv")])
@@ -73,8 +73,8 @@ def test_a_score_on_the_training_data_says_so(name, data, folder, capsys, tmp_pa
     page = tmp_path / "page.html"
     line = ["evaluate", name, "--data", str(folder / data), "--page", str(page)]
     assert run(folder, *line) == 0
-    assert SEEN in " ".join(capsys.readouterr().out.split())
-    assert SEEN in page.read_text()
+    assert SAME_DATA in " ".join(capsys.readouterr().out.split())
+    assert SAME_DATA in page.read_text()
 
 
 def test_classes_that_training_has_not_seen_count_as_wrong(folder, capsys, tmp_path):

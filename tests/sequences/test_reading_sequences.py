@@ -53,7 +53,7 @@ def test_rows_in_any_order_are_sorted_by_time_and_that_is_said(tmp_path):
 def test_one_sequence_a_file(tmp_path):
     for i in range(3):
         (tmp_path / f"{i}.csv").write_text(
-            "x,y\n" + "".join(f"{t / 2},{t % 2}\n" for t in range(i + 2))
+            "x,y\n" + "".join(f"{t * t / 2},{t % 2}\n" for t in range(i + 2))
         )
     found = read(tmp_path)
     assert (found.ids, found.lengths.tolist()) == (("0", "1", "2"), [2, 3, 4])

@@ -41,6 +41,21 @@ ONE_SERIES = {
     "numbers with gaps": (table(nr=range(3, 3 + 2 * N, 2), x=AIRLINE), COUNTS.format("nr")),
     "a count of any name": (table(Beobachtung=range(7, 7 + N), x=AIRLINE),
                             COUNTS.format("Beobachtung")),
+    "decimal years in front": (
+        table(at=[round(1958 + (1 + i) / 12, 4) for i in range(N)], x=AIRLINE), COUNTS.format("at")
+    ),
+    "days of a spreadsheet in front": (
+        table(at=[43831 + i / 24 for i in range(N)], x=AIRLINE), COUNTS.format("at")
+    ),
+    "every second number in front": (
+        table(lfd=range(5, 5 + 2 * N, 2), x=AIRLINE), COUNTS.format("lfd")
+    ),
+    "a count with a gap in front": (
+        table(lfd=[i + 5 * (i > 40) for i in range(N)], x=AIRLINE), COUNTS.format("lfd")
+    ),
+    "a count down in front": (
+        table(lfd=range(N, 0, -1), x=AIRLINE), LEFT.format("lfd is a running number")
+    ),
     "years in front": (table(Jahr=[1501 + 4 * i for i in range(N)], x=AIRLINE),
                        COUNTS.format("Jahr")),
     "seconds since 1970": (table(stamp=[EPOCH + 600 * i for i in range(N)], x=AIRLINE),
