@@ -91,12 +91,21 @@ def _for_us_alone(ray: ModuleType) -> Iterator[None]:
     It takes 127.0.0.1 for an address of other machines and replaces it, unless it was told, as it
     tells itself on macOS, that there are no other machines.
     """
-    from ray._private import ray_constants
+    try:
+        from ray._private import ray_constants
 
+        read_environment, reaches_out = (
+            ray._raylet.Config.initialize,
+            ray_constants.ENABLE_RAY_CLUSTER,
+        )
+    except (ImportError, AttributeError) as error:  # private, and a newer Ray may be without them
+        raise ClusterError(
+            f"Ray {ray.__version__} cannot be kept from listening to other machines ({error}): "
+            "install one that was tried, such as 2.60, or start a cluster and name its address"
+        ) from error
     before = {name: os.environ.get(name) for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN")}
     os.environ.update(RAY_AUTH_MODE="token", RAY_AUTH_TOKEN=_token())
-    ray._raylet.Config.initialize("")  # it may have read the environment before
-    reaches_out = ray_constants.ENABLE_RAY_CLUSTER
+    read_environment("")  # it may have been read before
     ray_constants.ENABLE_RAY_CLUSTER = False
     try:
         yield

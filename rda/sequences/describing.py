@@ -79,7 +79,7 @@ def _counts(target: Target) -> list[int]:
 def _of_parts(divided: Divided, problem: str) -> str:
     if problem == "forecast":
         windows = counted(divided.count("train"), "window")
-        return f"parts: {windows} of the first steps train, later steps validate, the last test"
+        return f"parts: the first steps train ({windows}), later ones validate, the last ones test"
     sizes = {part: divided.count(part) for part in ("train", "validation", "test")}
     return (
         f"parts: {sizes['train']:,} train, {sizes['validation']:,} validate, {sizes['test']:,} test"

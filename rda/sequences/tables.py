@@ -18,6 +18,7 @@ from rda.sequences.memory import require, require_rows
 from rda.sequences.moments import MISSING, is_moment
 from rda.sequences.roles import Roles, understood
 from rda.sequences.text_files import Lines, opened
+from rda.wording import counted
 
 BLOCK = 1 << 21
 """Characters of rows that are read at a time."""
@@ -252,8 +253,8 @@ class _Rows:
             self.rows += 1
             if len(row) != width:
                 raise SequencesError(
-                    f"row {self.rows:,} of {self.path} has {len(row):,} cells, and there are "
-                    f"{width:,} columns"
+                    f"row {self.rows:,} of {self.path} has {counted(len(row), 'cell')}, and there "
+                    f"are {width:,} columns"
                 )
         columns = list(zip(*block, strict=True))
         return {name: columns[i] for name, i in wanted.items()}

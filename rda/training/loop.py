@@ -110,6 +110,11 @@ class _Loop:
         if found is not None:
             device = self.stepper.generator.device.type
             begun_on = found.values.get("device")
+            if not isinstance(begun_on, str):
+                raise RecordError(
+                    f"the checkpoint of step {found.step} does not say on what device the run was "
+                    "begun; --force starts over"
+                )
             if begun_on != device:
                 raise RecordError(
                     f"the run was begun on {begun_on} and cannot continue on {device}, which has "

@@ -85,9 +85,10 @@ def _made(place: str, key: str) -> Unit:
             unit = found()
             if unit.key == key:
                 return unit
+    known_first = "" if module in sys.modules else f"import {module} before the program is run, or "
     raise KeyError(
-        f"the unit {name} of {module} is not known in this process: import {module} before the "
-        "program is run, or call rda.units.register with a unit that computes the same"
+        f"the unit {name} of {module} is not known in this process: {known_first}call "
+        "rda.units.register with a unit that computes the same"
     )
 
 

@@ -14,7 +14,7 @@ from comparing_records import differences
 from tiny_commands import OFTEN, SECONDS, TINY, command, wait_for_steps
 
 from rda.commands.train import _exit_code
-from rda.scale.connecting import ClusterError, connected
+from rda.scale.connecting import ClusterError, _for_us_alone, connected
 from rda.training.status import Status
 
 LOOPBACK = {"0100007F", "0000000000000000FFFF00000100007F", "00000000000000000000000001000000"}
@@ -129,3 +129,10 @@ def test_a_ray_that_asks_nobody_for_a_token_is_refused(monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(__version__="2.51.2"))
     with pytest.raises(ClusterError, match=r"needs Ray 2\.52 or newer"), connected("local"):
         pass
+
+
+def test_a_ray_that_cannot_be_kept_to_this_machine_is_told():
+    """What does that is private to Ray: a newer one may be without it."""
+    ray = SimpleNamespace(__version__="9.0")
+    with pytest.raises(ClusterError, match=r"^Ray 9\.0 cannot be kept .* such as 2\.60"):
+        _for_us_alone(ray).__enter__()

@@ -167,6 +167,7 @@ def other_value(name, value):
         ("evaluated_step", other_value("evaluated_step", -1)),
         ("best", other_value("best", [1])),
         ("best_step", other_value("best_step", 1e300)),
+        ("does not say on what device", other_value("device", None)),
         ("not one of its step", other_value("step", 10**30)),
         ("other settings", other_value("settings", {"task": 5})),
         (r"metrics\.jsonl is not as it was written", other_value("metrics", {"bytes": -1})),
