@@ -199,7 +199,7 @@ def test_what_was_understood_is_told_first():
     assert "the classes are uneven, 50 to 10" in told(
         replace(waves(60), target=Target("label", labels, ("a", "b")))
     )
-    assert "later steps validate" in told(a_series())
+    assert "later ones validate" in told(a_series())
 
 
 @pytest.mark.parametrize("sequences", [waves(60), of_steps("numbers"), of_steps("labels")])
