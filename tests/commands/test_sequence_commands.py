@@ -129,6 +129,17 @@ def test_intervals_hold_what_they_promise_and_are_kept_with_the_run(folder):
     np.testing.assert_allclose(widths, np.resize(margins[:, 0], 54), rtol=1e-9)
 
 
+def predict_with_other_intervals(folder, change):
+    """The command beside a changed intervals.json, which is then as it was."""
+    path = folder / "runs" / "series" / "intervals.json"
+    before = path.read_text()
+    path.write_text(json.dumps(change(json.loads(before))))
+    try:
+        assert run(folder, "predict", "series", "--data", str(folder / "series.csv")) == 0
+    finally:
+        path.write_text(before)
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [
@@ -140,13 +151,7 @@ def test_intervals_hold_what_they_promise_and_are_kept_with_the_run(folder):
     ],
 )
 def test_intervals_in_doubt_are_not_written_out(folder, capsys, change, said):
-    path = folder / "runs" / "series" / "intervals.json"
-    before = path.read_text()
-    path.write_text(json.dumps(change(json.loads(before))))
-    try:
-        assert run(folder, "predict", "series", "--data", str(folder / "series.csv")) == 0
-    finally:
-        path.write_text(before)
+    predict_with_other_intervals(folder, change)
     out, told = capsys.readouterr()
     assert out.splitlines()[0] == "sequence,ahead,load"
     assert said in told
@@ -154,14 +159,10 @@ def test_intervals_in_doubt_are_not_written_out(folder, capsys, change, said):
 
 
 def test_intervals_of_earlier_versions_are_called_unsealed(folder, capsys):
-    path = folder / "runs" / "series" / "intervals.json"
-    before = path.read_text()
-    old = {name: json.loads(before)[name] for name in ("step", "level", "margins")}
-    path.write_text(json.dumps(old))
-    try:
-        assert run(folder, "predict", "series", "--data", str(folder / "series.csv")) == 0
-    finally:
-        path.write_text(before)
+    def without_seal(kept):
+        return {name: kept[name] for name in ("step", "level", "margins")}
+
+    predict_with_other_intervals(folder, without_seal)
     out, told = capsys.readouterr()
     assert out.splitlines()[0] == "sequence,ahead,load,load low,load high"
     assert "the intervals of run series are unsealed" in told
